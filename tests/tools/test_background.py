@@ -19,7 +19,8 @@ from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import look
 from holdfast.tools.shell.scope import find_marked
-from tools.calls import ENVIRONMENT, QUICK, Call, dead_children, descriptors, shell, until
+from tools.calls import ENVIRONMENT, QUICK, Call, DeadChildren, descriptors, shell, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 async def start(background: Background, call: Call, command: str) -> str:
@@ -45,7 +46,10 @@ async def kill(background: Background, call: Call, job_id: str) -> ToolResult:
     return await ShellKill(background).run({"job_id": job_id}, call)
 
 
-async def test_a_background_process_goes_on_is_read_and_ended(background: Background, call: Call) -> None:
+@ON_BOTH_LOOPS
+async def test_a_background_process_goes_on_is_read_and_ended(
+    background: Background, call: Call, dead_children: DeadChildren
+) -> None:
     gate = call.workspace / "gate"
     await asyncio.to_thread(os.mkfifo, gate)
     job_id = await start(background, call, "echo first; cat gate; setsid sleep 1000 & sleep 1000")
@@ -78,7 +82,7 @@ async def test_a_job_is_its_sessions_own(background: Background, call: Call) -> 
 
 
 async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
-    background: Background, call: Call
+    background: Background, call: Call, dead_children: DeadChildren
 ) -> None:
     starting = (start(background, call, "echo up; exec sleep 1000") for _ in range(100))
     job_ids = await asyncio.gather(*starting)
@@ -266,6 +270,7 @@ async def test_a_job_lives_as_long_as_anything_of_it(background: Background, cal
     assert await call.left() == []
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_the_start_leaves_no_process_and_no_file(
     background: Background, call: Call, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unif
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
 from tools.calls import Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 async def read(call: Call, path: str = "file", **more: object) -> ToolResult:
@@ -256,6 +257,7 @@ def test_a_diff_is_bounded() -> None:
     assert len(unified_diff("file", "", after=before * 10)) < DIFF_CHARS_MAX + 100
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_a_write_happens_whole_or_not_at_all(call: Call) -> None:
     path = call.workspace / "file"
     tool = WriteFile(FilesSeen())

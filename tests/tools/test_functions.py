@@ -21,7 +21,8 @@ from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Action
 from tools import sample_functions as sample
-from tools.calls import Call, dead_children
+from tools.calls import Call, DeadChildren
+from tools.loops import ON_BOTH_LOOPS
 
 
 def test_a_function_tells_the_model_what_it_wants() -> None:
@@ -76,7 +77,8 @@ async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
     assert await call.left() == []
 
 
-async def test_a_stop_kills_a_function_and_its_children(call: Call) -> None:
+@ON_BOTH_LOOPS
+async def test_a_stop_kills_a_function_and_its_children(call: Call, dead_children: DeadChildren) -> None:
     running = asyncio.create_task(tool(sample.hang).run({}, call))
     await call.hears("hanging")
     running.cancel()

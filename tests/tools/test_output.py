@@ -13,6 +13,7 @@ from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.cleaning import LiveText, cleaned
 from holdfast.tools.shell.output import WHOLE_BYTES_MAX, Capture, Shown, shorten
 from tools.calls import Call, shell
+from tools.loops import ON_BOTH_LOOPS
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,7 @@ def resident_kib(which: str) -> int:
     return int(found[1])
 
 
+@ON_BOTH_LOOPS
 @pytest.mark.parametrize("source", ["yes | head -c 268435456", "head -c 268435456 /dev/zero"])
 async def test_a_flood_of_output_does_not_fill_the_memory(
     background: Background, call: Call, source: str

@@ -16,6 +16,7 @@ from holdfast.tools.files.listing import ENTRIES_MAX, ListFiles
 from holdfast.tools.files.search import MATCHES_MAX, SearchFiles
 from holdfast.tools.files.workspace import Workspace
 from tools.calls import ENVIRONMENT, Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 RIPGREP = shutil.which("rg")
 
@@ -160,6 +161,7 @@ async def test_matches_are_bounded(search: SearchFiles, call: Call) -> None:
     assert lines[-1] == "[there are more matches; narrow the search down]"
 
 
+@ON_BOTH_LOOPS
 async def test_a_pattern_that_takes_for_ever_is_killed_by_a_stop(call: Call) -> None:
     (call.workspace / "file").write_text("a" * 60 + "b\n")
     search = SearchFiles(ENVIRONMENT, ripgrep=None)
@@ -185,6 +187,7 @@ async def test_modules_that_lie_in_the_workspace_are_not_run(
     assert not (call.workspace / "run").exists()
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_nothing_is_left(search: SearchFiles, call: Call) -> None:
     (call.workspace / "file").write_text("match\n")
     await search.run({"pattern": "match"}, call)

@@ -20,6 +20,7 @@ from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from holdfast.tools.web.readable import readable
 from holdfast.tools.web.tool import FetchUrl
 from tools.calls import ENVIRONMENT, Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 @dataclass
@@ -131,6 +132,7 @@ async def test_by_default_a_name_that_leads_inside_is_refused(call: Call) -> Non
         assert names.asked == ["innocent.example.com"]
 
 
+@ON_BOTH_LOOPS
 async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -> None:
     async with fixed_pages({"/": page("right")}) as server:
         names = Names([["127.0.0.2", "127.0.0.1", "::1"], ["127.0.0.2"]])
@@ -251,6 +253,7 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
     assert "could not be fetched" in (await fetch(call, f"{base}/json")).text
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_nothing_is_left(call: Call) -> None:
     async with fixed_pages({"/": redirect("/end"), "/end": page("<p>text", "text/html")}) as server:
         url = f"http://name.example:{server.port}/"

@@ -13,6 +13,7 @@ from typing_extensions import override
 from holdfast.tools.mcp.forms import FormField
 from holdfast.tools.mcp.open_call import QUESTIONS_MAX, CallTimer
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers, ServerPlace
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.asking import AnsweringCall, answering, asking_server, serving_sdk
 from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, named, raw, run, servers
 
@@ -164,6 +165,7 @@ async def test_a_question_is_not_put_to_another_session(tmp_path: Path) -> None:
         assert (await run(of, "elicit", call)).text == '["accept"]'
 
 
+@ON_BOTH_LOOPS
 async def test_a_stop_while_a_person_is_asked_leaves_nobody_waiting_for_the_answer(tmp_path: Path) -> None:
     async with servers(raw(tools=["elicit", "echo"])) as of:
         call = SilentCall(workspace=tmp_path)

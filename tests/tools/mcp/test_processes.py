@@ -14,7 +14,8 @@ import pytest
 from holdfast.tools.mcp.process import Exited
 from holdfast.tools.mcp.servers import BadMcpServer, McpServerConfig, marker_run
 from holdfast.tools.shell.process_table import table
-from tools.calls import dead_children, descriptors, until
+from tools.calls import DeadChildren, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.scene import QUICK, SERVERS, McpCall, left, named, raw, run, servers
 
 
@@ -30,9 +31,10 @@ async def test_a_server_gets_what_is_configured_for_it_and_none_of_our_keys(
     assert await left(owner) == []
 
 
+@ON_BOTH_LOOPS
 @pytest.mark.parametrize("wishes", [{}, {"stubborn": True}, {"mute": True, "stubborn": True}])
 async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
-    owner: str, wishes: dict[str, Any]
+    owner: str, wishes: dict[str, Any], dead_children: DeadChildren
 ) -> None:
     seconds = f"{1000 + len(owner)}.{abs(hash(owner)) % 10**9}"
     tasks, open_before = asyncio.all_tasks(), await asyncio.to_thread(_pipes)
@@ -72,6 +74,7 @@ def _sleepers(seconds: str) -> list[int]:
     return found
 
 
+@ON_BOTH_LOOPS
 async def test_closing_ends_a_call_that_is_running(call: McpCall, owner: str) -> None:
     of = servers(raw(tools=["hang"]), owner=owner)
     async with of:
@@ -82,6 +85,7 @@ async def test_closing_ends_a_call_that_is_running(call: McpCall, owner: str) ->
     assert await left(owner) == []
 
 
+@ON_BOTH_LOOPS
 async def test_closing_while_a_server_is_being_started_leaves_nothing(owner: str) -> None:
     for rounds in range(0, 24, 3):
         async with servers(raw(stubborn=True), owner=owner):
@@ -90,7 +94,6 @@ async def test_closing_while_a_server_is_being_started_leaves_nothing(owner: str
         assert await left(owner) == []
 
 
-@pytest.mark.asyncio(loop_factories=["uvloop"])
 async def test_what_a_killed_holdfast_left_is_killed_by_the_next_one(owner: str) -> None:
     code = (
         "import asyncio\n"

@@ -10,7 +10,6 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.tools.mcp.results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
 from holdfast.values import FilePart, ImagePart
 
-pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # nothing here depends on the loop
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
