@@ -20,24 +20,24 @@ async def run(background: Background, call: Call, command: str, **more: object) 
     return await shell(background).run({"command": command, **more}, call)
 
 
+PRINTED = {
+    "echo hello": "hello",
+    "true": "(no output)",
+    "echo out; echo err >&2; echo out": "out\nerr\nout",
+    "echo x > /dev/stdout; echo y > /dev/stderr": "x\ny",
+    "echo one | (cat; (echo two; bash -c 'echo three'))": "one\ntwo\nthree",
+    "printf 'no end'": "no end",
+    "printf 'a\\xff\\xc3'": "a\ufffd\ufffd",
+    "printf '10%%\\r50%%\\r100%%\\n'": "100%",
+    "printf '\\033[31mred\\033[0m \\033]0;title\\007end'": "red end",
+    "cat": "(no output)",
+}
+
+
 @ON_BOTH_LOOPS
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("echo hello", "hello"),
-        ("true", "(no output)"),
-        ("echo out; echo err >&2; echo out", "out\nerr\nout"),
-        ("echo x > /dev/stdout; echo y > /dev/stderr", "x\ny"),
-        ("echo one | (cat; (echo two; bash -c 'echo three'))", "one\ntwo\nthree"),
-        ("printf 'no end'", "no end"),
-        ("printf 'a\\xff\\xc3'", "a\ufffd\ufffd"),
-        ("printf '10%%\\r50%%\\r100%%\\n'", "100%"),
-        ("printf '\\033[31mred\\033[0m \\033]0;title\\007end'", "red end"),
-        ("cat", "(no output)"),
-    ],
-)
-async def test_a_command_prints_and_ends(background: Background, call: Call, command: str, text: str) -> None:
-    assert await run(background, call, command) == ToolResult(text)
+async def test_a_command_prints_and_ends(background: Background, call: Call) -> None:
+    results = {command: await run(background, call, command) for command in PRINTED}
+    assert results == {command: ToolResult(text) for command, text in PRINTED.items()}
     assert await call.left() == []
 
 
@@ -52,45 +52,40 @@ async def test_what_a_command_prints_is_said_while_it_runs(background: Backgroun
     assert call.said == "before\nopened\nafter\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "ending"),
-    [
+async def test_a_command_that_fails_says_how(background: Background, call: Call) -> None:
+    for command, ending in (
         ("exit 7", "[exit code 7]"),
         ("kill -SEGV $$", "[signal SIGSEGV]"),
         ("no-such-program", "[exit code 127]"),
-    ],
-)
-async def test_a_command_that_fails_says_how(
-    background: Background, call: Call, command: str, ending: str
-) -> None:
-    result = await run(background, call, command)
-    assert not result.ok
-    assert result.ending == "finished"
-    assert result.text.endswith(ending)
+    ):
+        result = await run(background, call, command)
+        assert not result.ok, command
+        assert result.ending == "finished", command
+        assert result.text.endswith(ending), command
 
 
-@pytest.mark.parametrize(
-    "left_behind",
-    [
-        "sleep 1000 &",
-        "nohup sleep 1000 >/dev/null 2>&1 &",
-        "setsid sleep 1000 >/dev/null 2>&1 &",
-        "(setsid bash -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 &);",
-        "env -i setsid sleep 1000 &",
-        "env -i setsid -f sleep 1000 >/dev/null 2>&1;",
-        "env -i setsid bash -c 'setsid -f sleep 1000' >/dev/null 2>&1;",
-        "bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' & disown;",
-    ],
+LEFT_BEHIND = (
+    "sleep 1000 &",
+    "nohup sleep 1000 >/dev/null 2>&1 &",
+    "setsid sleep 1000 >/dev/null 2>&1 &",
+    "(setsid bash -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 &);",
+    "env -i setsid sleep 1000 &",
+    "env -i setsid -f sleep 1000 >/dev/null 2>&1;",
+    "env -i setsid bash -c 'setsid -f sleep 1000' >/dev/null 2>&1;",
+    "bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' & disown;",
 )
+
+
 async def test_a_command_ends_with_its_process_and_takes_along_what_it_left_behind(
-    background: Background, call: Call, left_behind: str, dead_children: DeadChildren
+    background: Background, call: Call, dead_children: DeadChildren
 ) -> None:
-    result = await run(background, call, f"{left_behind} echo done")
-    assert result.ok
-    assert result.text.startswith("done\n[left behind by the command, and ended: ")
-    assert ("background" in result.text, "set background" in result.advice) == (False, True)
-    assert await call.left() == []
-    assert await asyncio.to_thread(dead_children) == []
+    for left_behind in LEFT_BEHIND:
+        result = await run(background, call, f"{left_behind} echo done")
+        assert result.ok, left_behind
+        assert result.text.startswith("done\n[left behind by the command, and ended: "), left_behind
+        assert ("background" in result.text, "set background" in result.advice) == (False, True)
+        assert await call.left() == [], left_behind
+        assert await asyncio.to_thread(dead_children) == [], left_behind
 
 
 async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
