@@ -50,11 +50,9 @@ async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
     await until(lambda: _pipes() <= open_before)
 
 
-@pytest.mark.parametrize(
-    ("code", "said"), [(3, "exited with code 3"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40")]
-)
-def test_how_it_ended_is_said(code: int, said: str) -> None:
-    assert said in str(Exited(code=code))
+def test_how_it_ended_is_said() -> None:
+    for code, said in ((3, "exited with code 3"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40")):
+        assert said in str(Exited(code=code))
 
 
 def _pipes() -> set[tuple[str, str]]:
@@ -124,9 +122,8 @@ async def test_a_server_that_keeps_dying_is_restarted_ever_more_slowly() -> None
     assert [patience.backoff_s(failures) for failures in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
 
 
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [
+def test_a_configuration_that_makes_no_sense_is_refused() -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({}, "either command or url"),
         ({"command": ("a",), "url": "http://a"}, "either command or url"),
         ({"url": "file:///etc/passwd"}, "http:// or https://"),
@@ -136,11 +133,10 @@ async def test_a_server_that_keeps_dying_is_restarted_ever_more_slowly() -> None
         ({"command": ("",)}, "command is empty"),
         ({"url": "http://a", "headers": {"a": "b\r\nc: d"}}, "cannot be sent"),
         ({"command": ("a",), "tool_patience_s": {"t": 0}}, "more than 0"),
-    ],
-)
-def test_a_configuration_that_makes_no_sense_is_refused(config: dict[str, object], why: str) -> None:
-    with pytest.raises(BadMcpServer, match=why):
-        McpServerConfig(**{"name": "x", **config})  # pyright: ignore[reportArgumentType]
+    ]
+    for config, why in rows:
+        with pytest.raises(BadMcpServer, match=why):
+            McpServerConfig(**{"name": "x", **config})  # pyright: ignore[reportArgumentType]
 
 
 def test_two_servers_of_one_name_are_refused_and_secrets_are_not_shown() -> None:
