@@ -24,9 +24,8 @@ def _listener(path: str, headers: dict[str, str], *, status: int = 200) -> Liste
     return listener_for(request, httpx2.Response(status, headers=headers))
 
 
-@pytest.mark.parametrize(
-    ("wire", "event", "sign"),
-    [
+def test_an_event_that_holdfast_itself_does_not_use_has_a_meaning() -> None:
+    meanings: list[tuple[Wire | None, str, Sign]] = [
         ("responses", '{"type":"response.created"}', Sign.ALIVE),
         ("responses", '{"type":"keepalive"}', Sign.ALIVE),
         ("responses", '{"type":"response.output_text.delta","delta":""}', Sign.ALIVE),
@@ -48,12 +47,9 @@ def _listener(path: str, headers: dict[str, str], *, status: int = 200) -> Liste
         ("anthropic", '{"type":"content_block_stop","index":0}', Sign.PROGRESS),
         ("anthropic", '{"type":"content_block_delta","index":9,"delta":{"type":"text_delta"}}', Sign.OPENING),
         (None, '{"anything":1}', Sign.PROGRESS),
-    ],
-)
-def test_an_event_that_holdfast_itself_does_not_use_has_a_meaning(
-    wire: Wire | None, event: str, sign: Sign
-) -> None:
-    assert _heard(wire, event) == [sign]
+    ]
+    for wire, event, sign in meanings:
+        assert _heard(wire, event) == [sign], (wire, event)
 
 
 def test_comments_mean_nothing_on_any_wire() -> None:
@@ -113,19 +109,16 @@ def test_white_space_keeps_an_answer_in_one_body_alive_and_is_no_progress() -> N
     assert listener.end() == []
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "wire"),
-    [
+def test_the_wire_is_known_by_the_path() -> None:
+    for method, path, wire in (
         ("POST", "/v1/responses", "responses"),
         ("POST", "/openai/deployments/x/chat/completions?api-version=1", "chat"),
         ("POST", "/v1/messages/", "anthropic"),
         ("POST", "/v1/messages/count_tokens", None),
         ("POST", "/v1/completions", None),
         ("GET", "/v1/responses", None),
-    ],
-)
-def test_the_wire_is_known_by_the_path(method: str, path: str, wire: Wire | None) -> None:
-    assert wire_of(httpx2.Request(method, f"https://example.org{path}")) == wire
+    ):
+        assert wire_of(httpx2.Request(method, f"https://example.org{path}")) == wire, (method, path)
 
 
 def test_the_head_of_an_answer_decides_who_listens() -> None:

@@ -2,7 +2,9 @@
 
 import posixpath
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ from holdfast.policy.approvals import Policy, judge, rule_for
 from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.syntax import parse
+from holdfast.policy.shell.verdicts import steps_of
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
 from holdfast.values import Action, ApprovalMode, GrantRule
 
@@ -20,6 +23,7 @@ LINKS = {f"{WORKSPACE}/out": "/etc", f"{WORKSPACE}/up": "/home/u", f"{WORKSPACE}
 CORPUS = Path(__file__).parent / "commands.toml"
 TOO_MILD = Path(__file__).parent / "too_mild.toml"
 NAMES = {Allow: "allow", NeedsApproval: "ask", Deny: "deny"}
+READ = lru_cache(4_096)(steps_of)  # each command is judged several times
 RANK = {Allow: 0, NeedsApproval: 1, Deny: 2}
 
 
@@ -41,6 +45,33 @@ class Shape:
 
 def shapes(corpus: Path = CORPUS) -> list[Shape]:
     return msgspec.convert(tomllib.loads(corpus.read_text("utf-8"))["shape"], list[Shape])
+
+
+def written_down(corpus: list[Shape]) -> dict[tuple[str, str, str], str]:
+    """What each command of the corpus must get in each mode."""
+    return {
+        (shape.name, command, mode): said
+        for shape in corpus
+        for command in shape.commands
+        for mode, said in (
+            ("ask", shape.ask),
+            ("allow-workspace", shape.workspace),
+            ("unattended", "allow" if shape.ask == "allow" else "deny"),
+        )
+    }
+
+
+def in_each_mode(
+    corpus: list[Shape], judged: Callable[[str, Shape, ApprovalMode], Verdict]
+) -> dict[tuple[str, str, str], str]:
+    """What each command of the corpus gets in each mode."""
+    modes: tuple[ApprovalMode, ...] = ("ask", "allow-workspace", "unattended")
+    return {
+        (shape.name, command, mode): named(judged(command, shape, mode))
+        for shape in corpus
+        for command in shape.commands
+        for mode in modes
+    }
 
 
 class Secrets:
@@ -83,7 +114,7 @@ FACTS = PathFacts(
 
 
 def policy(*rules: ApprovalRule, mode: ApprovalMode = "ask") -> Policy:
-    return Policy(FACTS, mode, rules)
+    return Policy(FACTS, mode, rules, read=READ)
 
 
 def shell(text: str, *, cwd: str = WORKSPACE) -> Action:

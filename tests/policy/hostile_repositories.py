@@ -2,9 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 GIT_ENVIRONMENT = {
     "PATH": os.environ["PATH"],  # noqa: TID251 - tests are an edge
@@ -46,12 +49,13 @@ class Ground:
     def make(self, place: Path | None = None) -> None:
         """A repository with one commit and one change."""
         place = place or self.root
-        place.mkdir(parents=True, exist_ok=True)
-        self.git("init", "-q", "-b", "main", str(place))
-        (place / "a.txt").write_text("one\n")
-        (place / "b.bin").write_text("two\n")
-        self.git("add", "a.txt", "b.bin", cwd=place)
-        self.git("commit", "-qm", "first", cwd=place)
+        for name, data in _committed().items():
+            file = place / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if data is None:
+                file.mkdir(exist_ok=True)
+            else:
+                file.write_bytes(data)
         self.change(place)
 
     def change(self, place: Path | None = None) -> None:
@@ -71,6 +75,24 @@ class Ground:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"#!/bin/sh\n: > {self.mark}\n")
         (folder / name).chmod(0o755)
+
+
+@cache
+def _committed() -> dict[str, bytes | None]:
+    """The files and (as None) folders of a repository with one commit, made by git once."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        made = Ground(place, place / "none", place / "none")
+        made.git("init", "-q", "-b", "main", ".")
+        (place / "a.txt").write_text("one\n")
+        (place / "b.bin").write_text("two\n")
+        made.git("add", "a.txt", "b.bin")
+        made.git("commit", "-qm", "first")
+        return {
+            str(path.relative_to(place)): None if path.is_dir() else path.read_bytes()
+            for path in sorted(place.rglob("*"))
+            if path.suffix != ".sample"
+        }
 
 
 def ground(folder: Path) -> Ground:
@@ -391,4 +413,14 @@ COMMANDS = (
     "git reset --hard", "git st", "git merge other", "git tag v1", "timeout 5 git diff",
     "bash -c 'git status'", "git diff | head -5", "git status; git diff",
 )
+CHANGING = {
+    "git commit -a", "git add a.txt", "git commit -am x", "git stash", "git checkout -b new",
+    "git reset --hard", "git st", "git merge other", "git tag v1",
+}
 # fmt: on
+
+
+def batches() -> Iterator[tuple[str, ...]]:
+    """The commands in their order: those that change nothing together, each of the others alone."""
+    for _, commands in groupby(COMMANDS, lambda command: command if command in CHANGING else ""):
+        yield tuple(commands)

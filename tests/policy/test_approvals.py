@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from holdfast.policy.approval_rules import ApprovalRule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, digest_of, judge, rule_for
 from holdfast.policy.grants import describe
@@ -13,17 +11,18 @@ from holdfast.policy.shell.verdicts import judge_script
 from holdfast.policy.shell.words import BRACES, Word
 from holdfast.policy.shell.wrappers import steps
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
-from holdfast.values import Action, ApprovalMode, GrantRule
+from holdfast.values import Action, GrantRule
 from policy.approval_world import (
     FACTS,
     WORKSPACE,
-    Shape,
+    in_each_mode,
     named,
     policy,
     rule_made_for,
     shapes,
     shell,
     verdict,
+    written_down,
 )
 
 
@@ -31,16 +30,11 @@ def tool(name: str, *paths: str, host: str = "") -> Action:
     return Action(tool=name, summary=name, paths=paths, host=host)
 
 
-@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
-def test_each_command_of_the_corpus_gets_what_was_written_down(shape: Shape) -> None:
-    assert 1 <= len(shape.commands) <= 5
-    for command in shape.commands:
-        found = verdict(command)
-        assert named(found) == shape.ask, f"{command!r} in mode ask: {found}"
-        found = verdict(command, mode="allow-workspace")
-        assert named(found) == shape.workspace, f"{command!r} in mode allow-workspace: {found}"
-        found = verdict(command, mode="unattended")
-        assert isinstance(found, Allow if shape.ask == "allow" else Deny), f"{command!r} unattended: {found}"
+def test_each_command_of_the_corpus_gets_what_was_written_down() -> None:
+    assert {shape.name for shape in shapes() if not 1 <= len(shape.commands) <= 5} == set()
+    assert in_each_mode(shapes(), lambda command, _, mode: verdict(command, mode=mode)) == written_down(
+        shapes()
+    )
 
 
 def test_unattended_says_that_nobody_was_there_and_what_would_have_been_asked() -> None:
@@ -98,32 +92,35 @@ def test_an_argv_that_is_no_shell_is_judged_as_it_stands() -> None:
     assert isinstance(judge(Action(tool="shell", summary=""), policy()), NeedsApproval)
 
 
-@pytest.mark.parametrize("name", ["read_file", "send_file", "list_files", "search_files"])
-def test_reading_tools_run_unasked_inside_the_workspace_and_nowhere_else(name: str) -> None:
-    for mode in ("ask", "allow-workspace", "unattended"):
-        assert isinstance(judge(tool(name, f"{WORKSPACE}/src"), policy(mode=mode)), Allow)
-    for path in ("/etc/passwd", "out/hosts", ".env", "../x"):
-        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), NeedsApproval), path
-    assert isinstance(judge(tool(name), policy()), NeedsApproval)
+def test_reading_tools_run_unasked_inside_the_workspace_and_nowhere_else() -> None:
+    for name in ("read_file", "send_file", "list_files", "search_files"):
+        for mode in ("ask", "allow-workspace", "unattended"):
+            assert isinstance(judge(tool(name, f"{WORKSPACE}/src"), policy(mode=mode)), Allow), (name, mode)
+        for path in ("/etc/passwd", "out/hosts", ".env", "../x"):
+            found = judge(tool(name, path), policy(mode="allow-workspace"))
+            assert isinstance(found, NeedsApproval), (name, path)
+        assert isinstance(judge(tool(name), policy()), NeedsApproval), name
 
 
-@pytest.mark.parametrize("name", ["write_file", "edit_file"])
-def test_writing_tools_ask_unless_the_workspace_is_allowed(name: str) -> None:
-    inside = tool(name, f"{WORKSPACE}/a.py")
-    assert judge(inside, policy()) == NeedsApproval((f"It writes {WORKSPACE}/a.py.",))
-    assert isinstance(judge(inside, policy(mode="allow-workspace")), Allow)
-    assert isinstance(judge(inside, policy(mode="unattended")), Deny)
-    for path in ("/etc/passwd", "out/x", ".git/hooks/pre-commit", ".env"):
-        assert isinstance(judge(tool(name, path), policy(mode="allow-workspace")), NeedsApproval), path
-    assert isinstance(judge(tool(name), policy(mode="allow-workspace")), NeedsApproval)
+def test_writing_tools_ask_unless_the_workspace_is_allowed() -> None:
+    for name in ("write_file", "edit_file"):
+        inside = tool(name, f"{WORKSPACE}/a.py")
+        assert judge(inside, policy()) == NeedsApproval((f"It writes {WORKSPACE}/a.py.",)), name
+        assert isinstance(judge(inside, policy(mode="allow-workspace")), Allow), name
+        assert isinstance(judge(inside, policy(mode="unattended")), Deny), name
+        for path in ("/etc/passwd", "out/x", ".git/hooks/pre-commit", ".env"):
+            found = judge(tool(name, path), policy(mode="allow-workspace"))
+            assert isinstance(found, NeedsApproval), (name, path)
+        assert isinstance(judge(tool(name), policy(mode="allow-workspace")), NeedsApproval), name
 
 
-@pytest.mark.parametrize("path", ["/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"])
-@pytest.mark.parametrize("name", ["read_file", "send_file", "search_files", "write_file", "files.write"])
-def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -> None:
-    granted = (GrantRule(tool=name, paths=(path,)),)
-    found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)
-    assert found == Deny(f"{path} belongs to Holdfast: no tool reads or writes there.")
+def test_nothing_lets_a_tool_touch_what_is_holdfasts_own() -> None:
+    for name in ("read_file", "send_file", "search_files", "write_file", "files.write"):
+        for path in ("/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"):
+            granted = (GrantRule(tool=name, paths=(path,)),)
+            found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)
+            refused = Deny(f"{path} belongs to Holdfast: no tool reads or writes there.")
+            assert found == refused, (name, path)
 
 
 def test_a_device_that_holds_nothing_is_nobodys_own() -> None:
@@ -186,10 +183,10 @@ def test_tools_of_other_programs_ask_by_name() -> None:
     assert isinstance(judge(tool("files.read"), policy(ApprovalRule("allow", "files.read"))), Allow)
 
 
-@pytest.mark.parametrize("mode", ["ask", "allow-workspace", "unattended"])
-def test_asking_the_user_and_looking_after_own_processes_is_free(mode: ApprovalMode) -> None:
-    for name in ("ask_user", "shell_jobs", "shell_kill"):
-        assert isinstance(judge(tool(name), policy(mode=mode)), Allow)
+def test_asking_the_user_and_looking_after_own_processes_is_free() -> None:
+    for mode in ("ask", "allow-workspace", "unattended"):
+        for name in ("ask_user", "shell_jobs", "shell_kill"):
+            assert isinstance(judge(tool(name), policy(mode=mode)), Allow), (mode, name)
 
 
 def test_a_digest_is_that_of_one_exact_action() -> None:
@@ -248,36 +245,28 @@ def nested(form: str, *, times: int) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        nested('A= sudo --zz="@"', times=9),
-        nested('A= sudo zz="@"', times=9),
-        nested('( A= sudo zz="@"', times=9),
-        nested('`A= sudo zz="@"`', times=9),
-        nested('A= sudo bash -c "@"', times=9),
-        "echo a|xargs b;" * 540,
-    ],
-    ids=["option", "setting", "open", "backticks", "shell", "xargs"],
-)
-def test_a_text_is_not_guessed_at_in_every_way_that_leads_to_it(text: str) -> None:
-    assert len(list(steps(parse(text)))) < 20_000
+def test_a_text_is_not_guessed_at_in_every_way_that_leads_to_it() -> None:
+    texts = {
+        "option": nested('A= sudo --zz="@"', times=9),
+        "setting": nested('A= sudo zz="@"', times=9),
+        "open": nested('( A= sudo zz="@"', times=9),
+        "backticks": nested('`A= sudo zz="@"`', times=9),
+        "shell": nested('A= sudo bash -c "@"', times=9),
+        "xargs": "echo a|xargs b;" * 540,
+    }
+    counts = {name: len(list(steps(parse(text)))) for name, text in texts.items()}
+    assert {name: count for name, count in counts.items() if count >= 20_000} == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("${" + "a" * 60_000, NeedsApproval),
-        ("rm -r /{a*," + "," * 8_000 + "}", Deny),
-        ("rm -rf {" + "," * 4_000 + "}" + "a" * 4_000, NeedsApproval),
-        ("rm -rf /" + "*" * 8_000 + "x", NeedsApproval),
-        ("rm -rf /" + "*" * 8_000, Deny),
-        ("find / -name '" + "*" * 7_900 + "x' -delete", NeedsApproval),
-        ("find / -name '" + "*" * 7_900 + "' -delete", Deny),
-    ],
-    ids=["parameter", "all braces", "braces", "stars", "all stars", "names", "all names"],
-)
-def test_a_long_pattern_is_read_once_from_its_start_to_its_end(
-    text: str, said: type[NeedsApproval | Deny]
-) -> None:
-    assert isinstance(verdict(text), said)
+def test_a_long_pattern_is_read_once_from_its_start_to_its_end() -> None:
+    texts = {
+        "parameter": ("${" + "a" * 60_000, "ask"),
+        "all braces": ("rm -r /{a*," + "," * 8_000 + "}", "deny"),
+        "braces": ("rm -rf {" + "," * 4_000 + "}" + "a" * 4_000, "ask"),
+        "stars": ("rm -rf /" + "*" * 8_000 + "x", "ask"),
+        "all stars": ("rm -rf /" + "*" * 8_000, "deny"),
+        "names": ("find / -name '" + "*" * 7_900 + "x' -delete", "ask"),
+        "all names": ("find / -name '" + "*" * 7_900 + "' -delete", "deny"),
+    }
+    found = {name: named(verdict(text)) for name, (text, _) in texts.items()}
+    assert found == {name: said for name, (_, said) in texts.items()}

@@ -133,36 +133,43 @@ def shell(root: Path, command: str) -> Action:
     return Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(root),))
 
 
-@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
-@pytest.mark.parametrize("name", AUTORUN)
-def test_a_file_that_acts_later_is_not_written_unasked(root: Path, tool: str, name: str) -> None:
+def commands(root: Path, *texts: str) -> dict[str, type[Verdict]]:
+    """What each command gets."""
+    return {text: type(judged(root, shell(root, text))) for text in texts}
+
+
+def files(root: Path, tool: str, *names: str) -> dict[str, type[Verdict]]:
+    """What each file gets that the tool changes."""
+    changes = {name: Action(tool=tool, summary="", paths=(str(root / name),)) for name in names}
+    return {name: type(judged(root, action)) for name, action in changes.items()}
+
+
+def test_a_file_that_acts_later_is_not_written_unasked(root: Path) -> None:
     """P8."""
-    assert isinstance(judged(root, Action(tool=tool, summary="", paths=(str(root / name),))), NeedsApproval)
+    for tool in ("write_file", "edit_file"):
+        assert files(root, tool, *AUTORUN) == dict.fromkeys(AUTORUN, NeedsApproval), tool
 
 
-@pytest.mark.parametrize("name", ORDINARY)
-def test_what_an_agent_edits_all_day_is_not_asked_about(root: Path, name: str) -> None:
-    assert isinstance(judged(root, Action(tool="edit_file", summary="", paths=(str(root / name),))), Allow)
-    assert isinstance(judged(root, shell(root, f"sed -i s/a/b/ {name}")), Allow)
+def test_what_an_agent_edits_all_day_is_not_asked_about(root: Path) -> None:
+    assert files(root, "edit_file", *ORDINARY) == dict.fromkeys(ORDINARY, Allow)
+    edits = [f"sed -i s/a/b/ {name}" for name in ORDINARY]
+    assert commands(root, *edits) == dict.fromkeys(edits, Allow)
 
 
-@pytest.mark.parametrize("command", [*BRINGS, *BY_OPTION, *BY_NEW_NAME])
-def test_no_command_brings_a_file_that_acts_later_unasked(root: Path, command: str) -> None:
+def test_no_command_brings_a_file_that_acts_later_unasked(root: Path) -> None:
     """P8."""
-    assert isinstance(judged(root, shell(root, command)), NeedsApproval)
+    bring = (*BRINGS, *BY_OPTION, *BY_NEW_NAME)
+    assert commands(root, *bring) == dict.fromkeys(bring, NeedsApproval)
 
 
-@pytest.mark.parametrize("command", [*BRINGS_NOTHING, *LEFT_ALONE])
-def test_a_command_that_brings_no_such_file_is_not_asked_about(root: Path, command: str) -> None:
-    assert isinstance(judged(root, shell(root, command)), Allow)
+def test_a_command_that_brings_no_such_file_is_not_asked_about(root: Path) -> None:
+    harmless = (*BRINGS_NOTHING, *LEFT_ALONE)
+    assert commands(root, *harmless) == dict.fromkeys(harmless, Allow)
 
 
-@pytest.mark.parametrize("command", THROUGH_LINKS)
-def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(
-    root: Path, command: str
-) -> None:
+def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(root: Path) -> None:
     """P8: where it leads is not known before the command runs."""
-    assert isinstance(judged(root, shell(root, command)), NeedsApproval)
+    assert commands(root, *THROUGH_LINKS) == dict.fromkeys(THROUGH_LINKS, NeedsApproval)
 
 
 def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
@@ -174,18 +181,14 @@ def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
     assert isinstance(judged(root, action, short), NeedsApproval)
 
 
-@pytest.mark.parametrize(
-    "command", ["sed -i.md s/a/b/ CLAUDE", "sed --in-place=.md s/a/b/ CLAUDE", "sed -i*.txt s/a/b/ a"]
-)
-def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(
-    root: Path, command: str
-) -> None:
+def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(root: Path) -> None:
     """P8."""
-    action = Action(tool="shell", summary="", argv=tuple(command.split()), paths=(str(root),))
-    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=action.argv)), NeedsApproval)
-    plain = tuple(command.replace("CLAUDE", "a").replace("*", "").split())
-    action = Action(tool="shell", summary="", argv=plain, paths=(str(root),))
-    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=plain)), Allow)
+    for command in ("sed -i.md s/a/b/ CLAUDE", "sed --in-place=.md s/a/b/ CLAUDE", "sed -i*.txt s/a/b/ a"):
+        plain = command.replace("CLAUDE", "a").replace("*", "")
+        for text, said in ((command, NeedsApproval), (plain, Allow)):
+            action = Action(tool="shell", summary="", argv=tuple(text.split()), paths=(str(root),))
+            rule = ApprovalRule("allow", "shell", argv=action.argv)
+            assert isinstance(judged(root, action, rule), said), text
 
 
 def test_a_person_hears_why(root: Path) -> None:

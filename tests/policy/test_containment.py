@@ -1,7 +1,6 @@
 """What a sandbox changes about approvals: what it contains runs unasked, what leaves it is asked about."""
 
 from dataclasses import replace
-from functools import cache
 
 import msgspec
 import pytest
@@ -10,7 +9,6 @@ from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge, rule_for
 from holdfast.policy.grants import describe, offer_of
 from holdfast.policy.lifts import Containment, describe_lift, is_within_lift
-from holdfast.policy.shell.verdicts import steps_of
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
 from holdfast.values import Action, ApprovalMode, GrantRule, Lift
 from policy.approval_world import (
@@ -27,7 +25,6 @@ from policy.approval_world import (
 )
 
 HELD, LACKING = Containment(held=True), Containment()
-READ = cache(steps_of)  # each command is judged several times
 EVERYTHING = Lift(everything=True)
 HOSTS = Lift(hosts=("pypi.example",))
 LIFTS = (EVERYTHING, HOSTS, Lift(network=True), Lift(write=("/srv/x",)), Lift(read=(f"{WORKSPACE}/.env",)))
@@ -45,7 +42,7 @@ def contained(
     *rules: ApprovalRule, mode: ApprovalMode = "allow-workspace", containment: Containment | None = HELD
 ) -> Policy:
     facts = replace(FACTS, secret_finder=Secrets())
-    return replace(policy(*rules, mode=mode), facts=facts, containment=containment, read=READ)
+    return replace(policy(*rules, mode=mode), facts=facts, containment=containment)
 
 
 @pytest.mark.parametrize("command", ["make a\u200bb", "make x # \u202e"])

@@ -54,29 +54,19 @@ def test_parts_have_a_case_and_the_rest_has_none() -> None:
     assert [one.key for one in found] == ["filter.Lfs.clean", "diff.text.textconv"]
 
 
-@pytest.mark.parametrize(
-    ("value", "meaning"),
-    [
-        (None, True),
-        ("Yes", True),
-        ("on", True),
-        ("1", True),
-        ("0", False),
-        ("-00", False),
-        ("9" * 5_000, True),
-        ("", False),
-        ("off", False),
-        ("x", None),
-    ],
-)
-def test_a_value_is_yes_no_or_neither(value: str | None, meaning: bool | None) -> None:  # noqa: FBT001 - data
-    assert Setting("core", "", "fsmonitor", value).boolean is meaning
+def test_a_value_is_yes_no_or_neither() -> None:
+    meanings: dict[str | None, bool | None] = {
+        **dict.fromkeys((None, "Yes", "on", "1", "9" * 5_000), True),
+        **dict.fromkeys(("0", "-00", "", "off"), False),
+        "x": None,
+    }
+    assert {value: Setting("core", "", "fsmonitor", value).boolean for value in meanings} == meanings
 
 
-@pytest.mark.parametrize("text", [b"a = b", b'[a]\nb = "', b"[a]\nb c", b"[a]\n\0", b"[a b]"])
-def test_what_git_refuses_is_refused(text: bytes) -> None:
-    with pytest.raises(BadGitConfig):
-        read_git_config(text)
+def test_what_git_refuses_is_refused() -> None:
+    for text in (b"a = b", b'[a]\nb = "', b"[a]\nb c", b"[a]\n\0", b"[a b]"):
+        with pytest.raises(BadGitConfig):
+            assert not read_git_config(text), text
 
 
 def test_a_file_has_a_bound() -> None:

@@ -1,9 +1,7 @@
 """The first line of an approval, in plain words."""
 
-import pytest
-
 from holdfast.policy.approvals import judge
-from holdfast.policy.verdicts import NeedsApproval
+from holdfast.policy.verdicts import NeedsApproval, Verdict
 from holdfast.values import Action
 from policy.approval_world import closed_commands, policy, verdict
 
@@ -65,11 +63,12 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("text", LINES)
-def test_the_headline_says_what_a_command_does(text: str) -> None:
-    asked = verdict(text)
-    assert isinstance(asked, NeedsApproval)
-    assert asked.headline == LINES[text]
+def headline(found: Verdict) -> str:
+    return found.headline if isinstance(found, NeedsApproval) else f"not asked about: {found}"
+
+
+def test_the_headline_says_what_a_command_does() -> None:
+    assert {text: headline(verdict(text)) for text in LINES} == LINES
 
 
 def test_a_search_of_names_that_another_command_prints_is_asked_about_and_told_what_is_not() -> None:
@@ -89,23 +88,24 @@ def test_a_search_of_names_that_another_command_prints_is_asked_about_and_told_w
     assert not isinstance(verdict("grep -rn x ."), NeedsApproval)
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "host", "line"),
-    [
-        ("write_file", "notes.md", "", "Writes notes.md"),
-        ("write_file", "/etc/hosts", "", "Writes outside the workspace: /etc/hosts"),
-        ("edit_file", "AGENTS.md", "", "Changes a file that other programs run or obey later: AGENTS.md"),
-        ("read_file", ".env", "", "May show secrets: .env"),
-        ("read_file", "/etc/passwd", "", "Reads outside the workspace: /etc/passwd"),
-        ("fetch_url", "", "example.com", "Fetches a page from example.com"),
-        ("fetch_url", "", "\u0430.com", "Fetches a page from xn--80a.com"),
-        ("github.create_issue", "", "", "Uses a tool that Holdfast knows nothing about: github.create_issue"),
-    ],
-)
-def test_the_headline_says_what_a_tool_does(name: str, path: str, host: str, line: str) -> None:
-    asked = judge(Action(tool=name, summary="", paths=(path,) if path else (), host=host), policy())
-    assert isinstance(asked, NeedsApproval)
-    assert asked.headline == line
+def test_the_headline_says_what_a_tool_does() -> None:
+    lines = {
+        ("write_file", "notes.md", ""): "Writes notes.md",
+        ("write_file", "/etc/hosts", ""): "Writes outside the workspace: /etc/hosts",
+        ("edit_file", "AGENTS.md", ""): ("Changes a file that other programs run or obey later: AGENTS.md"),
+        ("read_file", ".env", ""): "May show secrets: .env",
+        ("read_file", "/etc/passwd", ""): "Reads outside the workspace: /etc/passwd",
+        ("fetch_url", "", "example.com"): "Fetches a page from example.com",
+        ("fetch_url", "", "\u0430.com"): "Fetches a page from xn--80a.com",
+        ("github.create_issue", "", ""): (
+            "Uses a tool that Holdfast knows nothing about: github.create_issue"
+        ),
+    }
+    actions = {
+        (name, path, host): Action(tool=name, summary="", paths=(path,) if path else (), host=host)
+        for name, path, host in lines
+    }
+    assert {key: headline(judge(action, policy())) for key, action in actions.items()} == lines
 
 
 def test_the_headline_names_what_an_approval_runs_and_not_only_what_it_was_needed_for() -> None:

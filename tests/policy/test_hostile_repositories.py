@@ -3,15 +3,19 @@
 import os
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.approval_rules import ApprovalRule
+from holdfast.policy.path_facts import SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
-from holdfast.tools.git.folders import ENTRIES_MAX
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.git.folders import ENTRIES_MAX, GitFolders
 from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action, ApprovalMode
 from policy.hostile_repositories import (
@@ -19,6 +23,7 @@ from policy.hostile_repositories import (
     GIT_ENVIRONMENT,
     HOSTILE,
     Ground,
+    batches,
     ground,
     hooks_path,
     looks_like_a_repository,
@@ -36,15 +41,54 @@ ENVIRONMENT = child_environment({}) | {
 }
 
 
+class Remembered(SecretFinder):
+    """Looks for secrets once, for commands that are judged one after the other while nothing changes."""
+
+    def __init__(self) -> None:
+        found = SecretFiles()
+        self.secret_below = cache(found.secret_below)
+        self.secret_in_history = cache(found.secret_in_history)
+        self.secret_in_remotes = cache(found.secret_in_remotes)
+
+
 def judged(command: str, made: Ground, *rules: ApprovalRule, mode: ApprovalMode = "ask") -> Verdict:
     judge = ConfiguredJudge(mode=mode, rules=rules, home=made.root.parent / "home")
-    action = Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(made.root),))
-    return judge.verdict(action, (), workspace=made.root)
+    return judge.verdict(shell(command, made), (), workspace=made.root)
 
 
-def run(command: str, made: Ground, environment: dict[str, str]) -> str:
+def shell(command: str, made: Ground) -> Action:
+    return Action(tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(made.root),))
+
+
+def unasked(commands: Iterable[str], made: Ground) -> list[str]:
+    """The commands that the mildest mode runs without a question; it also runs what any other mode runs."""
+    judge = ConfiguredJudge(
+        mode="allow-workspace", home=made.root.parent / "home", secret_finder=Remembered()
+    )
+    return [
+        command
+        for command in commands
+        if isinstance(judge.verdict(shell(command, made), (), workspace=made.root), Allow)
+    ]
+
+
+def first_that_runs_the_program(commands: Iterable[str], made: Ground, environment: dict[str, str]) -> str:
+    script = "".join(
+        f"({command}) > /dev/null 2>&1\n[ ! -e {made.mark} ] || {{ printf %s {quote(command)}; exit; }}\n"
+        for command in commands
+    )
+    return run(script, made, environment)
+
+
+def outputs(commands: Iterable[str], made: Ground, environment: dict[str, str]) -> dict[str, str]:
+    script = "".join(f"printf '\\0%s\\0' {quote(command)}; ({command})\n" for command in commands)
+    fields = run(script, made, environment).split("\0")[1:]
+    return dict(zip(fields[::2], fields[1::2], strict=True))
+
+
+def run(script: str, made: Ground, environment: dict[str, str]) -> str:
     done = subprocess.run(
-        ["/bin/bash", "-c", command],
+        ["/bin/bash", "-c", script],
         cwd=made.root,
         env={**environment, "HOME": str(made.root.parent)},
         stdin=subprocess.DEVNULL,
@@ -61,11 +105,9 @@ def test_no_program_of_a_repository_runs_unasked(build: Callable[[Ground], None]
     """P11."""
     made = ground(tmp_path)
     build(made)
-    for command in COMMANDS:
-        # The mildest mode: whatever another lets run, it lets run too.
-        if isinstance(judged(command, made, mode="allow-workspace"), Allow):
-            run(command, made, ENVIRONMENT)
-            assert not made.mark.exists(), f"{command!r} ran a program of the repository"
+    for commands in batches():
+        assert first_that_runs_the_program(unasked(commands, made), made, ENVIRONMENT) == ""
+        assert not made.mark.exists(), f"judging {commands} ran it"
 
 
 @pytest.mark.parametrize("build", HOSTILE, ids=lambda build: build.__name__)
@@ -74,11 +116,9 @@ def test_each_of_these_repositories_would_run_its_program(
 ) -> None:
     made = ground(tmp_path)
     build(made)
-    for command in COMMANDS:
-        run(command, made, GIT_ENVIRONMENT)
-        if made.mark.exists():
-            return
-    pytest.fail("nothing in it ran: it is not hostile")
+    assert first_that_runs_the_program(COMMANDS, made, GIT_ENVIRONMENT), (
+        "nothing in it ran: it is not hostile"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +167,7 @@ def test_hooks_that_only_a_commit_runs_ask_about_commits_alone(tmp_path: Path) -
     assert isinstance(judged("git status", made), Allow)
 
 
-@pytest.mark.parametrize(
-    "command", ["git status", "git diff", "git log -p", "git show HEAD", "git blame a.txt"]
-)
-def test_an_ordinary_repository_is_not_asked_about(command: str, tmp_path: Path) -> None:
+def test_an_ordinary_repository_is_not_asked_about(tmp_path: Path) -> None:
     made = ground(tmp_path)
     made.make()
     made.says(
@@ -138,7 +175,8 @@ def test_an_ordinary_repository_is_not_asked_about(command: str, tmp_path: Path)
         "\turl = https://example.org/x\n[user]\n\tname = A\n[lfs]\n\trepositoryformatversion = 0\n"
         "[core]\n\tsshCommand = ssh -i key\n[credential]\n\thelper = store\n[merge]\n\ttool = x\n"
     )
-    assert isinstance(judged(command, made), Allow)
+    for command in ("git status", "git diff", "git log -p", "git show HEAD", "git blame a.txt"):
+        assert isinstance(judged(command, made), Allow), command
 
 
 def test_a_linked_working_tree_is_an_ordinary_repository(tmp_path: Path) -> None:
@@ -219,18 +257,11 @@ def test_no_repository_shows_a_file_elsewhere_unasked(
     """P11."""
     made = ground(tmp_path)
     build(made)
-    for command in SHOWING:
-        if isinstance(judged(command, made, mode="allow-workspace"), Allow):
-            assert SECRET not in run(command, made, ENVIRONMENT), command
-
-
-@pytest.mark.parametrize("build", LEAKING, ids=lambda build: build.__name__)
-def test_each_of_these_repositories_would_show_what_it_should_not(
-    build: Callable[[Ground], None], tmp_path: Path
-) -> None:
-    made = ground(tmp_path)
-    build(made)
-    assert any(SECRET in run(command, made, GIT_ENVIRONMENT) for command in SHOWING)
+    shown = outputs(unasked(SHOWING, made), made, ENVIRONMENT)
+    assert {command: text for command, text in shown.items() if SECRET in text} == {}
+    assert SECRET in run("\n".join(f"({command})" for command in SHOWING), made, GIT_ENVIRONMENT), (
+        "it leaks nothing"
+    )
 
 
 def test_a_person_hears_which_entry_is_a_link_and_which_file_is_named(tmp_path: Path) -> None:
@@ -248,19 +279,18 @@ def test_a_person_hears_which_entry_is_a_link_and_which_file_is_named(tmp_path: 
     assert not any("cookie" in finding for finding in found.findings), "only what reaches a server reads it"
 
 
-@pytest.mark.parametrize(
-    "name", ["info/exclude", "info/attributes", "info/grafts", "refs/heads/x", "HEAD.lock"]
-)
-def test_a_fifo_in_the_git_folder_asks(name: str, tmp_path: Path) -> None:
+def test_a_fifo_in_the_git_folder_asks(tmp_path: Path) -> None:
     """P3."""
     made = ground(tmp_path)
     made.make()
-    entry = made.root / ".git" / name
-    entry.unlink(missing_ok=True)
-    os.mkfifo(entry)
-    found = judged("git status", made)
-    assert isinstance(found, NeedsApproval)
-    assert f"`.git/{name}` is a FIFO, which git would follow or wait for." in found.findings
+    for name in ("info/exclude", "info/attributes", "info/grafts", "refs/heads/x", "HEAD.lock"):
+        entry = made.root / ".git" / name
+        entry.unlink(missing_ok=True)
+        os.mkfifo(entry)
+        found = judged("git status", made)
+        assert isinstance(found, NeedsApproval), name
+        assert f"`.git/{name}` is a FIFO, which git would follow or wait for." in found.findings
+        entry.unlink()
 
 
 def test_a_setting_that_names_a_fifo_asks(tmp_path: Path) -> None:
@@ -276,14 +306,9 @@ def test_a_git_folder_with_very_many_files_asks(tmp_path: Path) -> None:
     """P3."""
     made = ground(tmp_path)
     made.make()
-    folder = made.root / ".git" / "many"
-    folder.mkdir()
-    (folder / "0").touch()
-    for number in range(1, ENTRIES_MAX):
-        os.link(folder / "0", folder / str(number))
-    found = judged("git status", made)
-    assert isinstance(found, NeedsApproval)
-    assert found.findings == ("`.git` has more than 50,000 files, too many to check.",)
+    searched = GitFolders(entries=ENTRIES_MAX)  # as if other folders of the repository held as many
+    found = list(searched.doubts(str(made.root / ".git"), top=str(made.root)))
+    assert found == ["`.git` has more than 50,000 files, too many to check."]
 
 
 def test_linked_hooks_and_files_of_the_workspace_are_not_asked_about(tmp_path: Path) -> None:

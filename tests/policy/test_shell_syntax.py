@@ -18,9 +18,8 @@ def argvs(script: Script) -> list[list[str]]:
     return [[word.text for word in command.words] for command in script.commands]
 
 
-@pytest.mark.parametrize(
-    ("raw", "text", "literal"),
-    [
+def test_a_word_loses_its_quotes_and_keeps_its_doubts() -> None:
+    words = [
         ("ls", "ls", True),
         ("r''m", "rm", True),
         ("'a b'\"c d\"", "a bc d", True),
@@ -61,11 +60,9 @@ def argvs(script: Script) -> list[list[str]]:
         ("a;b", "a;b", False),
         ("#a", "#a", False),
         ("", "", False),
-    ],
-)
-def test_a_word_loses_its_quotes_and_keeps_its_doubts(raw: str, text: str, *, literal: bool) -> None:
-    word = read_word(raw)
-    assert (word.text, word.literal) == (text, literal)
+    ]
+    found = [(raw, word.text, word.literal) for raw, _, _ in words for word in [read_word(raw)]]
+    assert found == words
 
 
 def test_words_are_told_apart_as_a_shell_does() -> None:
@@ -74,9 +71,8 @@ def test_words_are_told_apart_as_a_shell_does() -> None:
     assert read_words("  ") == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_every_command_of_a_structure_is_found() -> None:
+    structures = [
         ("a | b && c; d || e", [["a"], ["b"], ["c"], ["d"], ["e"]]),
         ("(a; { b; }) & c", [["a"], ["b"], ["c"]]),
         ("a $(b `c`)", [["c"], ["b", "`c`"], ["a", "$(b `c`)"]]),
@@ -92,10 +88,8 @@ def test_words_are_told_apart_as_a_shell_does() -> None:
         ("cat <(a) >(b)", [["a"], ["b"], ["cat", "<(a)", ">(b)"]]),
         ("case x in y) a;; esac", [["a"]]),
         ("[[ -f $(a) ]]", [["a"]]),
-    ],
-)
-def test_every_command_of_a_structure_is_found(text: str, found: list[list[str]]) -> None:
-    assert argvs(parse(text)) == found
+    ]
+    assert [(text, argvs(parse(text))) for text, _ in structures] == structures
 
 
 def test_redirections_and_settings_belong_to_their_command() -> None:
@@ -122,9 +116,8 @@ def test_a_document_is_fixed_unless_it_is_expanded() -> None:
         assert (target.text, target.literal) == (body, literal), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_where_parser_and_shell_may_differ_there_is_a_finding() -> None:
+    texts = (
         "echo a\\\nrm x",  # the parser sees two words, a shell one
         "grep<& -c x",  # a shell ends the redirection behind the dash
         "a | b 2>&1 c d",  # the words behind belong to b
@@ -139,10 +132,8 @@ def test_a_document_is_fixed_unless_it_is_expanded() -> None:
         "a=(1 2",
         "ls\u00a0x",
         "ls\ud800",
-    ],
-)
-def test_where_parser_and_shell_may_differ_there_is_a_finding(text: str) -> None:
-    assert parse(text).findings
+    )
+    assert [text for text in texts if not parse(text).findings] == []
 
 
 def test_length_has_an_end_and_quoted_documents_may_be_long() -> None:
@@ -210,15 +201,13 @@ def test_the_variable_of_a_loop_is_set_to_something_that_is_not_literal_and_says
     assert (name, value.literal, value.why) == ("i", False, "takes its values from the loop")
 
 
-@pytest.mark.parametrize(
-    "form", ["echo {@", "echo {1..@}", "[[ -@ ]]", "cat <<E\na$@\nE", "cat <<@\nx\n@", "\\@=@"]
-)
-def test_no_letter_is_too_far_for_the_parser(form: str) -> None:
+def test_no_letter_is_too_far_for_the_parser() -> None:
     """P12: these lie so far behind the end of its table that the process would die."""
     far = [chr((plane << 16) + last) for plane in range(1, 17) for last in (0, 0xFFFF)]
-    for letter in ("\u0100", "\u4e2d", "\uffff", *far):
-        text = form.replace("@", letter)
-        assert parse(text).findings or any(letter in word for word in words_of(text)), text
+    for form in ("echo {@", "echo {1..@}", "[[ -@ ]]", "cat <<E\na$@\nE", "cat <<@\nx\n@", "\\@=@"):
+        for letter in ("\u0100", "\u4e2d", "\uffff", *far):
+            text = form.replace("@", letter)
+            assert parse(text).findings or any(letter in word for word in words_of(text)), text
 
 
 def test_a_letter_from_afar_stays_in_its_word() -> None:

@@ -94,18 +94,17 @@ def test_a_stored_grant_without_a_width_is_for_the_exact_command() -> None:
     assert isinstance(verdict("git commit -m fix-two", grants=(rule,)), NeedsApproval)
 
 
-@pytest.mark.parametrize("prefix", PREFIXES, ids=" ".join)
-def test_the_examples_that_people_are_shown_are_true(prefix: tuple[str, ...]) -> None:
-    table = ENTRIES[prefix]
-    asked = verdict(table.covers)
-    assert isinstance(asked, NeedsApproval)
-    exact, similar = asked.offers
-    assert similar.rule == granted(*prefix)
-    assert (similar.covers, similar.asks) == (table.covers, table.asks)
-    assert isinstance(verdict(table.covers, grants=(similar.rule,)), Allow)
-    assert isinstance(verdict(table.asks, grants=(similar.rule,)), NeedsApproval)
-    assert isinstance(verdict(exact.covers, grants=(exact.rule,)), Allow)
-    assert isinstance(verdict(exact.asks, grants=(exact.rule,)), NeedsApproval)
+def test_the_examples_that_people_are_shown_are_true() -> None:
+    for prefix, table in ENTRIES.items():
+        asked = verdict(table.covers)
+        assert isinstance(asked, NeedsApproval), prefix
+        exact, similar = asked.offers
+        assert similar.rule == granted(*prefix)
+        assert (similar.covers, similar.asks) == (table.covers, table.asks)
+        assert isinstance(verdict(table.covers, grants=(similar.rule,)), Allow), prefix
+        assert isinstance(verdict(table.asks, grants=(similar.rule,)), NeedsApproval), prefix
+        assert isinstance(verdict(exact.covers, grants=(exact.rule,)), Allow), prefix
+        assert isinstance(verdict(exact.asks, grants=(exact.rule,)), NeedsApproval), prefix
 
 
 @pytest.mark.parametrize("prefix", PREFIXES, ids=" ".join)
@@ -122,14 +121,13 @@ def test_no_hostile_word_is_covered_by_the_grant_of_a_harmless_command(prefix: t
         assert not isinstance(verdict(text, grants=(rule,)), Allow), text
 
 
-@pytest.mark.parametrize("prefix", PREFIXES, ids=" ".join)
-def test_every_option_that_is_not_listed_for_similar_commands_asks(prefix: tuple[str, ...]) -> None:
-    table, rule = ENTRIES[prefix], granted(*prefix)
-    assert table.similar is not None
-    others = [option for option in table.options if option not in table.similar]
-    for option in (*others, *(f"{long}x" for long in table.similar if long.startswith("--"))):
-        text = f"{' '.join(prefix)} {option} x"
-        assert type(verdict(text, grants=(rule,))) is type(verdict(text)), text
+def test_every_option_that_is_not_listed_for_similar_commands_asks() -> None:
+    for prefix, table in ENTRIES.items():
+        assert table.similar is not None
+        others = [option for option in table.options if option not in table.similar]
+        for option in (*others, *(f"{long}x" for long in table.similar if long.startswith("--"))):
+            text = f"{' '.join(prefix)} {option} x"
+            assert type(verdict(text, grants=(granted(*prefix),))) is type(verdict(text)), text
 
 
 # fmt: off
@@ -147,30 +145,26 @@ EXACT_ONLY = (
 # fmt: on
 
 
-@pytest.mark.parametrize("text", EXACT_ONLY)
-def test_what_runs_other_programs_or_loses_work_is_only_ever_allowed_exactly(text: str) -> None:
-    asked = verdict(text)
-    assert isinstance(asked, NeedsApproval | Deny)
-    assert isinstance(asked, Deny) or all(offer.rule.width == "exact" for offer in asked.offers)
+def test_what_runs_other_programs_or_loses_work_is_only_ever_allowed_exactly() -> None:
+    for text in EXACT_ONLY:
+        asked = verdict(text)
+        assert isinstance(asked, NeedsApproval | Deny), text
+        assert isinstance(asked, Deny) or all(offer.rule.width == "exact" for offer in asked.offers), text
 
 
-@pytest.mark.parametrize("name", ["cp src/a.py", "mv src/a.py", "touch", "mkdir -p"])
-@pytest.mark.parametrize(
-    "path", [".venv/bin/ls", "node_modules/.bin/tsc", "venv/bin/ls", "bin/ls", "venv", ".x"]
-)
-def test_no_similar_command_puts_a_file_where_programs_are_looked_for(name: str, path: str) -> None:
+def test_no_similar_command_puts_a_file_where_programs_are_looked_for() -> None:
     """P8: an activated environment of the workspace is in PATH, and `ls` runs without a question."""
-    rule = granted(name.split(maxsplit=1)[0])
-    assert isinstance(verdict(f"{name} {path}", grants=(rule,)), NeedsApproval)
-    assert isinstance(verdict(f"{name} src/ls", grants=(rule,)), Allow)
+    for name in ("cp src/a.py", "mv src/a.py", "touch", "mkdir -p"):
+        rule = granted(name.split(maxsplit=1)[0])
+        for path in (".venv/bin/ls", "node_modules/.bin/tsc", "venv/bin/ls", "bin/ls", "venv", ".x"):
+            assert isinstance(verdict(f"{name} {path}", grants=(rule,)), NeedsApproval), (name, path)
+        assert isinstance(verdict(f"{name} src/ls", grants=(rule,)), Allow), name
 
 
-@pytest.mark.parametrize(
-    "text", ["git add '.e*'", "git add ':(top)x'", "git add ':!x'", "git commit -m x 'a?'"]
-)
-def test_what_git_itself_expands_is_not_covered(text: str) -> None:
+def test_what_git_itself_expands_is_not_covered() -> None:
     rules = (granted("git", "add"), granted("git", "commit"))
-    assert isinstance(verdict(text, grants=rules), NeedsApproval)
+    for text in ("git add '.e*'", "git add ':(top)x'", "git add ':!x'", "git commit -m x 'a?'"):
+        assert isinstance(verdict(text, grants=rules), NeedsApproval), text
 
 
 def test_no_similar_copy_brings_what_runs_later(tmp_path: Path) -> None:

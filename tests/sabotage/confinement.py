@@ -34,7 +34,7 @@ from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, run_command, started
 from holdfast.values import Action
 from sabotage import Sabotage
-from sandbox.test_network_proxy import Names, connect, opened, said, upstream
+from sandbox.proxy_world import Names, connect, opened, said, upstream
 
 ENVIRONMENT = {"PATH": os.defpath}
 

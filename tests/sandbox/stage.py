@@ -23,7 +23,7 @@ from sandbox.escapes import Escape
 NOBODY = 65534
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TREASURE = "treasure"
-_RUN_S = 120.0
+_RUN_S = 90.0  # less than any test may take, so that what hangs is named
 _END_S = 30.0
 _SETRESUID, _SETRESGID = (117, 119) if os.uname().machine == "x86_64" else (147, 149)
 _FILES = (
@@ -81,6 +81,8 @@ class Stage:
             process = self._as_user(launch)
         try:
             output, _ = process.communicate(timeout=_RUN_S)
+        except subprocess.TimeoutExpired as hung:
+            raise AssertionError(f"it hangs: {(hung.output or b'').decode('utf-8', 'replace')}") from hung
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -209,8 +211,11 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
 
 
 def _script(escapes: Iterable[Escape]) -> str:
+    # Each is named before it is tried, so that one that hangs is the last.
     lines = [
-        f'(cd "$WORK"; {escape.script}\n) >/dev/null 2>&1 && echo "out: {escape.name}"' for escape in escapes
+        f'echo "tried: {escape.name}"\n(cd "$WORK"; {escape.script}\n) >/dev/null 2>&1 '
+        f'&& echo "out: {escape.name}"'
+        for escape in escapes
     ]
     return "\n".join([*lines, "echo 'tried all'"])
 

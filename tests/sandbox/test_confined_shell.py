@@ -13,7 +13,7 @@ from holdfast.values import ApprovalMode, Lift
 from policy.approval_world import CORPUS, TOO_MILD, WORKSPACE, shapes
 from policy.hostile_repositories import HOSTILE, Ground, ground
 from sandbox.confined_world import HAS_BUBBLEWRAP, SECRET, ConfinedWorld, confined_world
-from sandbox.test_network_proxy import Names, upstream
+from sandbox.proxy_world import Names, upstream
 from tools.calls import until
 
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed")

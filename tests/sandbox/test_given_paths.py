@@ -96,15 +96,15 @@ def test_the_sandbox_works_from_a_relative_data_directory(
     assert open_sandbox("auto", Path("data/sandbox"), search=os.defpath).backend == "bubblewrap"
 
 
-@pytest.mark.parametrize("path", ["/", "/proc", "/proc/1/environ", "/dev", "/dev/kvm", "/usr/../proc"])
-def test_a_command_is_not_given_the_processes_or_devices_of_the_machine(tmp_path: Path, path: str) -> None:
+def test_a_command_is_not_given_the_processes_or_devices_of_the_machine(tmp_path: Path) -> None:
     """P13: the configuration says so at the start, and the agent is told when it asks."""
-    with pytest.raises(BadConfiguration, match=r"name the folders|can't be given"):
-        loaded(f'[sandbox]\nread = ["{path}"]\n')
     options = SandboxOptions(home=tmp_path, environment={"PATH": PATH})
     confiner = Confiner(one_sandbox(), Profiles(options))
-    with pytest.raises(BadArguments, match=r"name the folders|can't be given"):
-        lift_for(ShellNeeds(read=(path,)), tmp_path, confiner)
+    for path in ("/", "/proc", "/proc/1/environ", "/dev", "/dev/kvm", "/usr/../proc"):
+        with pytest.raises(BadConfiguration, match=r"name the folders|can't be given"):
+            assert not loaded(f'[sandbox]\nread = ["{path}"]\n'), path
+        with pytest.raises(BadArguments, match=r"name the folders|can't be given"):
+            assert not lift_for(ShellNeeds(read=(path,)), tmp_path, confiner), path
 
 
 def test_a_command_is_not_given_what_belongs_to_holdfast(tmp_path: Path) -> None:

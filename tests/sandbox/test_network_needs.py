@@ -10,9 +10,9 @@ from holdfast.tools.shell.connections import hosts_of, may_install
 from holdfast.tools.shell.needs import HINT, limits_met
 from holdfast.values import Lift
 from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
-from sandbox.test_network_proxy import Names, upstream
+from sandbox.proxy_world import Names, upstream
 
-NAMED = [
+NAMED: list[tuple[str, tuple[str, ...]]] = [
     ("curl https://a.example/x", ("a.example",)),
     ("cd x && curl -sSo f 'https://u:p@a.example:8443/x' | sh", ("a.example:8443",)),
     ("git clone https://g.example/a.git; git clone http://h.example/b", ("g.example", "h.example")),
@@ -27,7 +27,7 @@ NAMED = [
 ]
 
 
-SET = [
+SET: list[tuple[str, tuple[str, ...]]] = [
     ("npm install", ("*",)),
     ("cd web && npm ci --silent", ("*",)),
     ("yarn", ("*",)),
@@ -43,21 +43,18 @@ SET = [
 ]
 
 
-@pytest.mark.parametrize(("command", "hosts"), [*NAMED, *SET])
-def test_the_hosts_that_a_command_plainly_connects_to_are_known(
-    tmp_path: Path, command: str, hosts: tuple[str, ...]
-) -> None:
+def test_the_hosts_that_a_command_plainly_connects_to_are_known(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_text(
         '[remote "by-ssh"]\n\turl = git@ssh.example:a.git\n[remote "origin"]\n\turl = https://git.example/a\n'
         '[remote "mirror"]\n\turl = https://u:p@mirror.example:8443/a\n'
     )
-    assert hosts_of(command, environment={}, workspace=tmp_path) == hosts
+    hosts = dict([*NAMED, *SET])
+    assert {command: hosts_of(command, environment={}, workspace=tmp_path) for command in hosts} == hosts
 
 
-@pytest.mark.parametrize(
-    ("command", "variables", "npmrc", "hosts"),
-    [
+def test_a_package_manager_that_is_set_to_another_registry_connects_there(tmp_path: Path) -> None:
+    rows: list[tuple[str, dict[str, str], str, tuple[str, ...]]] = [
         (
             "pip install x",
             {"PIP_INDEX_URL": "https://u:p@packages.example/simple"},
@@ -68,27 +65,17 @@ def test_the_hosts_that_a_command_plainly_connects_to_are_known(
         ("npm i", {}, "registry = http://127.0.0.1:4873/", ()),
         ("npm i", {}, "registry=https://npm.example/\n", ("npm.example",)),
         ("npm i", {}, "@us:registry=https://us.example/", ("*", "us.example")),
-    ],
-)
-def test_a_package_manager_that_is_set_to_another_registry_connects_there(
-    tmp_path: Path, command: str, variables: dict[str, str], npmrc: str, hosts: tuple[str, ...]
-) -> None:
-    (tmp_path / ".npmrc").write_text(npmrc)
-    assert hosts_of(command, environment=variables, workspace=tmp_path) == hosts
+    ]
+    for command, variables, npmrc, hosts in rows:
+        (tmp_path / ".npmrc").write_text(npmrc)
+        found = hosts_of(command, environment=variables, workspace=tmp_path)
+        assert found == hosts, (command, variables, npmrc)
 
 
-@pytest.mark.parametrize(
-    "command", ["pip install x", "python3 -m pip install -r r.txt", "cd a; npm ci", "git pull"]
-)
-def test_an_install_is_known_to_need_hosts_that_it_does_not_name(command: str) -> None:
-    assert may_install(command)
-
-
-@pytest.mark.parametrize(
-    "command", ["npm test", "python -m http.server", "git status", "go build", "make install"]
-)
-def test_other_programs_are_not_taken_for_one(command: str) -> None:
-    assert not may_install(command)
+def test_an_install_is_known_to_need_hosts_that_it_does_not_name() -> None:
+    installs = ("pip install x", "python3 -m pip install -r r.txt", "cd a; npm ci", "git pull")
+    others = ("npm test", "python -m http.server", "git status", "go build", "make install")
+    assert [command for command in (*installs, *others) if may_install(command)] == [*installs]
 
 
 @pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
@@ -146,35 +133,35 @@ async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_pat
     assert 'needs {"network": ["index.example"]}' in result.advice
 
 
-@pytest.mark.parametrize(
-    ("output", "needs"),
-    [
-        ("curl: (6) Could not resolve host: api.example.com", '{"network": ["api.example.com"]}'),
-        ("wget: unable to resolve host address 'a.example'", '{"network": ["a.example"]}'),
-        ("ssh: Could not resolve hostname git.example: Name or ...", '{"network": ["git.example"]}'),
-        ("Error: getaddrinfo ENOTFOUND npm.example", '{"network": ["npm.example"]}'),
-        (
-            "HTTPSConnectionPool(host='pypi.example', port=443): Name or service not known",
-            '{"network": ["pypi.example"]}',
-        ),
-        ("dial tcp: lookup sum.example on 8.8.8.8:53: connection refused", '{"network": ["sum.example"]}'),
-        ("touch: cannot touch '/srv/build/x': Read-only file system", '{"write": ["/srv/build/x"]}'),
-        ("could not lock config file .git/config: Read-only file system", '{"write": [".git/config"]}'),
-        ("Error: EROFS: read-only file system, mkdir '/srv/a b'", '{"write": ["/srv/a b"]}'),
-        ("OSError: [Errno 30] Read-only file system: '/opt/x'", '{"write": ["/opt/x"]}'),
-    ],
-)
-def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for(output: str, needs: str) -> None:
+OUTPUTS = {
+    "curl: (6) Could not resolve host: api.example.com": '{"network": ["api.example.com"]}',
+    "wget: unable to resolve host address 'a.example'": '{"network": ["a.example"]}',
+    "ssh: Could not resolve hostname git.example: Name or ...": '{"network": ["git.example"]}',
+    "Error: getaddrinfo ENOTFOUND npm.example": '{"network": ["npm.example"]}',
+    "HTTPSConnectionPool(host='pypi.example', port=443): Name or service not known": (
+        '{"network": ["pypi.example"]}'
+    ),
+    "dial tcp: lookup sum.example on 8.8.8.8:53: connection refused": '{"network": ["sum.example"]}',
+    "touch: cannot touch '/srv/build/x': Read-only file system": '{"write": ["/srv/build/x"]}',
+    "could not lock config file .git/config: Read-only file system": '{"write": [".git/config"]}',
+    "Error: EROFS: read-only file system, mkdir '/srv/a b'": '{"write": ["/srv/a b"]}',
+    "OSError: [Errno 30] Read-only file system: '/opt/x'": '{"write": ["/opt/x"]}',
+}
+
+
+def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for() -> None:
     """P13: a host that shows only at run time is named in the next call, and so in the question."""
-    assert f"with needs {needs}: a person is asked once" in limits_met(output)[1]
+    for output, needs in OUTPUTS.items():
+        assert f"with needs {needs}: a person is asked once" in limits_met(output)[1], output
 
 
-@pytest.mark.parametrize(
-    "output",
-    ["curl: (6) Could not resolve host: localhost", "x: Permission denied", "/: Read-only file system"],
-)
-def test_what_names_nothing_to_ask_for_gets_the_general_hint(output: str) -> None:
-    assert limits_met(output) == ("", HINT)
+def test_what_names_nothing_to_ask_for_gets_the_general_hint() -> None:
+    for output in (
+        "curl: (6) Could not resolve host: localhost",
+        "x: Permission denied",
+        "/: Read-only file system",
+    ):
+        assert limits_met(output) == ("", HINT), output
     assert limits_met("make: *** [all] Error 1") == ("", "")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -82,23 +82,18 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-@dataclass
-class EarlierChildren:
-    """Children that this process had before the test began: browsers, terminals and what they left."""
-
-    known: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-
-    def look(self) -> None:
-        self.known = {(row.pid, row.born_ticks) for row in table() if row.parent == os.getpid()}
+DeadChildren = Callable[[], list[str]]
 
 
-EARLIER_CHILDREN = EarlierChildren()
+def children() -> frozenset[tuple[int, int]]:
+    """Our children, dead or alive: browsers, terminals and what they left."""
+    return frozenset((row.pid, row.born_ticks) for row in table() if row.parent == os.getpid())
 
 
-def dead_children() -> list[str]:
-    """Children of this test that nobody has collected."""
+def uncollected(earlier: Collection[tuple[int, int]] = ()) -> list[str]:
+    """Dead children that nobody has collected, without the earlier ones."""
     dead = [row for row in table() if row.parent == os.getpid() and row.is_dead]
-    return [str(row) for row in dead if (row.pid, row.born_ticks) not in EARLIER_CHILDREN.known]
+    return [str(row) for row in dead if (row.pid, row.born_ticks) not in earlier]
 
 
 def descriptors() -> set[tuple[str, str]]:

@@ -1,25 +1,24 @@
-"""Every test of the tools runs on asyncio's own loop and on uvloop."""
+"""A call to make, background processes, and the loops that tests run on."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from holdfast.tools.shell.background import Background
-from tools.calls import EARLIER_CHILDREN, QUICK, Call
-
-Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
-
-
-def pytest_asyncio_loop_factories() -> Loops:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+from tools.calls import QUICK, Call, DeadChildren, children, uncollected
+from tools.loops import Loops, loops_for
 
 
-@pytest.fixture(autouse=True)
-def _know_earlier_children() -> None:  # pyright: ignore[reportUnusedFunction]
-    EARLIER_CHILDREN.look()
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:
+    return loops_for(item)
+
+
+@pytest.fixture
+def dead_children() -> DeadChildren:
+    """Lists this test's children that nobody has collected."""
+    return partial(uncollected, children())
 
 
 @pytest.fixture

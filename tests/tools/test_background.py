@@ -19,15 +19,22 @@ from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import look
 from holdfast.tools.shell.scope import find_marked
-from tools.calls import ENVIRONMENT, QUICK, Call, dead_children, descriptors, shell, until
+from tools.calls import ENVIRONMENT, QUICK, Call, DeadChildren, descriptors, shell, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 async def start(background: Background, call: Call, command: str) -> str:
-    result = await shell(background).run({"command": command, "background": True}, call)
+    # None of these ends at once, so nothing has to be waited for.
+    result = await shell(background, early_end_s=0.0).run({"command": command, "background": True}, call)
     assert (result.ok, result.ending) == (True, "detached"), result.text
     found = re.search(r"job-\w+", result.text)
     assert found
     return found[0]
+
+
+async def alive(call: Call, count: int) -> None:
+    """Wait until so many processes of the run carry its mark; one that is being started has none yet."""
+    await until(lambda: len(find_marked(lambda marker: marker.run_id == call.run_id)) == count)
 
 
 async def read(
@@ -45,7 +52,10 @@ async def kill(background: Background, call: Call, job_id: str) -> ToolResult:
     return await ShellKill(background).run({"job_id": job_id}, call)
 
 
-async def test_a_background_process_goes_on_is_read_and_ended(background: Background, call: Call) -> None:
+@ON_BOTH_LOOPS
+async def test_a_background_process_goes_on_is_read_and_ended(
+    background: Background, call: Call, dead_children: DeadChildren
+) -> None:
     gate = call.workspace / "gate"
     await asyncio.to_thread(os.mkfifo, gate)
     job_id = await start(background, call, "echo first; cat gate; setsid sleep 1000 & sleep 1000")
@@ -74,16 +84,17 @@ async def test_a_job_is_its_sessions_own(background: Background, call: Call) -> 
     other = Call(workspace=call.workspace, session_id="session-2")
     assert await listed(background, other) == ["No background process was started in this session."]
     assert not (await kill(background, other, job_id)).ok
-    assert len(await call.left()) == 1
+    await alive(call, 1)
 
 
-async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
-    background: Background, call: Call
+async def test_as_many_as_are_allowed_are_listed_and_ended_and_one_more_is_refused(
+    call: Call, tmp_path: Path, dead_children: DeadChildren
 ) -> None:
-    starting = (start(background, call, "echo up; exec sleep 1000") for _ in range(100))
+    background = Background(tmp_path / "jobs", now_ms=lambda: 0, jobs_max=10, kill_patience=QUICK)
+    starting = (start(background, call, "echo up; exec sleep 1000") for _ in range(10))
     job_ids = await asyncio.gather(*starting)
-    assert len(await listed(background, call)) == 100
-    assert len(await call.left()) == 100
+    assert len(await listed(background, call)) == 10
+    await alive(call, 10)
     refused = await shell(background).run({"command": "true", "background": True}, call)
     assert (refused.ok, refused.ending) == (False, "not_started")
     assert "end some of them first" in refused.text
@@ -93,7 +104,9 @@ async def test_a_hundred_are_listed_and_ended_and_one_more_is_refused(
     assert await asyncio.to_thread(dead_children) == []
     one_more = await start(background, call, "sleep 1000")
     assert any(one_more in line for line in await listed(background, call))
-    assert len(await listed(background, call)) == 100
+    assert len(await listed(background, call)) == 10
+    await kill(background, call, one_more)
+    await background.close()
 
 
 async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call, tmp_path: Path) -> None:
@@ -140,6 +153,7 @@ async def test_a_key_that_runs_all_it_may_leaves_room_for_another_key_also_after
     await one_more("other")
     with pytest.raises(TooManyJobs):
         await one_more("third")
+    await alive(call, 5)
     await few.close()
     later = Background(folder, now_ms=lambda: 0, in_all_sessions_max=4, kill_patience=QUICK)
     adopted = await later.adopt()
@@ -198,7 +212,7 @@ async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(
     ending = await start(background, call, "cat 'gate of the other'")
     await background.close()
     await asyncio.to_thread(gate_of_the_other.write_text, "end\n")
-    await until(lambda: len(find_marked(lambda marker: marker.run_id == call.run_id)) == 2)
+    await alive(call, 2)
 
     again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
     await kill_leftovers(call.run_id, patience=QUICK)
@@ -244,6 +258,7 @@ async def test_a_job_whose_files_are_gone_is_still_found_and_ended(
     background: Background, call: Call, tmp_path: Path
 ) -> None:
     job_id = await start(background, call, "sleep 1000")
+    await alive(call, 1)
     await background.close()
     (tmp_path / "jobs" / f"{job_id}.fifo").unlink()
     again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
@@ -257,19 +272,24 @@ async def test_a_job_whose_files_are_gone_is_still_found_and_ended(
 
 
 async def test_a_job_lives_as_long_as_anything_of_it(background: Background, call: Call) -> None:
-    job_id = await start(background, call, "cd /; setsid sleep 1000 >/dev/null 2>&1 & sleep 0.7; exit 5")
+    gate = call.workspace / "gate"
+    await asyncio.to_thread(os.mkfifo, gate)
+    script = f"cd /; setsid sleep 1000 >/dev/null 2>&1 & cat '{gate}'; exit 5"
+    job_id = await start(background, call, script)
     job = background.job(job_id, session_id=call.session_id)
     assert job
+    await asyncio.to_thread(gate.write_text, "end\n")
     await until(lambda: not Path(f"/proc/{job.state.pid}").exists())
     assert job.running
     assert (await kill(background, call, job_id)).text == f"{job_id} has ended with exit code 5."
     assert await call.left() == []
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_the_start_leaves_no_process_and_no_file(
     background: Background, call: Call, tmp_path: Path
 ) -> None:
-    tool = shell(background)
+    tool = shell(background, early_end_s=0.05)
     before = await asyncio.to_thread(descriptors)
     nth = 0
     while True:
@@ -307,16 +327,17 @@ def test_a_ring_keeps_the_end_of_what_was_written_and_where_it_was(tmp_path: Pat
     again.close()
 
 
-@pytest.mark.parametrize("name", ["job-1.state", "job-2.state"])
 async def test_a_state_that_cannot_be_read_is_left_alone(
-    background: Background, call: Call, tmp_path: Path, name: str
+    background: Background, call: Call, tmp_path: Path
 ) -> None:
     folder = tmp_path / "jobs"
     folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(b"{" if name == "job-1.state" else b'{"job_id": 1}')
+    broken = {"job-1.state": b"{", "job-2.state": b'{"job_id": 1}'}
+    for name, data in broken.items():
+        (folder / name).write_bytes(data)
     assert await background.adopt() == []
     assert await listed(background, call) == ["No background process was started in this session."]
-    assert (folder / name).exists()
+    assert {path.name: path.read_bytes() for path in folder.glob("*.state")} == broken
 
 
 async def test_a_daemon_that_threw_its_environment_away_ends_with_its_job(

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unif
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
 from tools.calls import Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 async def read(call: Call, path: str = "file", **more: object) -> ToolResult:
@@ -27,9 +27,8 @@ async def edit(call: Call, old: str, new: str, *, replace_all: bool = False) -> 
     return await EditFile(FilesSeen()).run(args, call)
 
 
-@pytest.mark.parametrize(
-    ("data", "args", "text"),
-    [
+async def test_lines_are_read(call: Call) -> None:
+    rows: list[tuple[bytes, dict[str, Any], str]] = [
         (b"one\ntwo\n", {}, "     1\tone\n     2\ttwo"),
         (b"one\r\ntwo", {"numbered": False}, "one\ntwo"),
         (b"", {}, "(empty)"),
@@ -44,11 +43,10 @@ async def edit(call: Call, old: str, new: str, *, replace_all: bool = False) -> 
         (b"caf\xe9\n", {"numbered": False}, "caf\ufffd"),
         ("äöü€\n".encode(), {"numbered": False}, "äöü€"),
         (b"x" * 3000, {"numbered": False}, "x" * 2000 + " [… 1,000 more characters on this line]"),
-    ],
-)
-async def test_lines_are_read(call: Call, data: bytes, args: dict[str, Any], text: str) -> None:
-    (call.workspace / "file").write_bytes(data)
-    assert await read(call, **args) == ToolResult(text)
+    ]
+    for data, args, text in rows:
+        (call.workspace / "file").write_bytes(data)
+        assert await read(call, **args) == ToolResult(text), (data, args)
 
 
 async def test_a_long_file_is_read_piece_by_piece(call: Call) -> None:
@@ -122,9 +120,9 @@ async def test_a_file_is_made_with_its_folders_and_replaced_in_one_step(call: Ca
     assert (await tool.run({"path": "🙂" * 63, "content": "as long as a name can be"}, call)).ok
 
 
-@pytest.mark.parametrize(
-    ("data", "old", "new", "after"),
-    [
+async def test_one_exact_text_is_replaced(call: Call) -> None:
+    path = call.workspace / "file"
+    for data, old, new, after in (
         (b"one two\n", "two", "2", b"one 2\n"),
         (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
         (b"a\r\nb\r\n", "b", "b\nc", b"a\r\nb\r\nc\r\n"),
@@ -132,33 +130,25 @@ async def test_a_file_is_made_with_its_folders_and_replaced_in_one_step(call: Ca
         (b"\xef\xbb\xbfbom\n", "bom", "x", b"\xef\xbb\xbfx\n"),
         (b"no end", "end", "END", b"no END"),
         (b"gone", "gone", "", b""),
-    ],
-)
-async def test_one_exact_text_is_replaced(call: Call, data: bytes, old: str, new: str, after: bytes) -> None:
+    ):
+        path.write_bytes(data)
+        assert await edit(call, old, new) == ToolResult("Edited file: replaced 1 place."), data
+        assert path.read_bytes() == after
+
+
+async def test_an_edit_that_is_not_clear_changes_nothing(call: Call) -> None:
     path = call.workspace / "file"
-    path.write_bytes(data)
-    assert await edit(call, old, new) == ToolResult("Edited file: replaced 1 place.")
-    assert path.read_bytes() == after
-
-
-@pytest.mark.parametrize(
-    ("data", "old", "new", "why"),
-    [
+    for data, old, new, why in (
         (b"a a\na\n", "a", "b", "3 times (lines 1, 1, 2)"),
         (b"abc", "x", "y", "is not in file"),
         (b"abc", "a", "a", "nothing to change"),
         (b"caf\xe9 a", "a", "b", "not UTF-8 (byte 3)"),
-    ],
-)
-async def test_an_edit_that_is_not_clear_changes_nothing(
-    call: Call, data: bytes, old: str, new: str, why: str
-) -> None:
-    path = call.workspace / "file"
-    path.write_bytes(data)
-    result = await edit(call, old, new)
-    assert not result.ok
-    assert why in result.text
-    assert path.read_bytes() == data
+    ):
+        path.write_bytes(data)
+        result = await edit(call, old, new)
+        assert not result.ok, data
+        assert why in result.text
+        assert path.read_bytes() == data
 
 
 async def test_all_places_are_replaced_when_asked_for(call: Call) -> None:
@@ -256,6 +246,7 @@ def test_a_diff_is_bounded() -> None:
     assert len(unified_diff("file", "", after=before * 10)) < DIFF_CHARS_MAX + 100
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_a_write_happens_whole_or_not_at_all(call: Call) -> None:
     path = call.workspace / "file"
     tool = WriteFile(FilesSeen())

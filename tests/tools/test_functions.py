@@ -21,7 +21,8 @@ from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Action
 from tools import sample_functions as sample
-from tools.calls import Call, dead_children
+from tools.calls import Call, DeadChildren
+from tools.loops import ON_BOTH_LOOPS
 
 
 def test_a_function_tells_the_model_what_it_wants() -> None:
@@ -40,9 +41,8 @@ def test_a_function_tells_the_model_what_it_wants() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("function", "args", "text"),
-    [
+async def test_a_function_is_called(call: Call) -> None:
+    calls: list[tuple[Callable[..., object], dict[str, object], str]] = [
         (sample.add, {"a": 1}, "3"),
         (sample.add, {"a": "4", "b": None}, "6"),
         (
@@ -51,12 +51,9 @@ def test_a_function_tells_the_model_what_it_wants() -> None:
             '{"day":"2026-01-31","x":3,"where":"workspace"}',
         ),
         (sample.shout, {"text": "hey"}, "HEY"),
-    ],
-)
-async def test_a_function_is_called(
-    call: Call, function: Callable[..., object], args: dict[str, object], text: str
-) -> None:
-    assert await tool(function).run(args, call) == ToolResult(text)
+    ]
+    for function, args, text in calls:
+        assert await tool(function).run(args, call) == ToolResult(text)
 
 
 async def test_a_function_that_fails_says_why(call: Call) -> None:
@@ -76,7 +73,8 @@ async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
     assert await call.left() == []
 
 
-async def test_a_stop_kills_a_function_and_its_children(call: Call) -> None:
+@ON_BOTH_LOOPS
+async def test_a_stop_kills_a_function_and_its_children(call: Call, dead_children: DeadChildren) -> None:
     running = asyncio.create_task(tool(sample.hang).run({}, call))
     await call.hears("hanging")
     running.cancel()
@@ -207,51 +205,45 @@ def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> Non
     assert "Did you mean read_file?" in registry.unknown("readfile")
 
 
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
+def test_arguments_that_do_not_fit_a_schema_are_told_why() -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({}, "missing n"),
         ({"n": "x"}, "n must be of type integer"),
         ({"n": True}, "n must be of type integer"),
         ({"n": 1, "s": 2}, "s must be of type string or null"),
         ({"n": 1, "more": 2}, "unknown argument more"),
-    ],
-)
-def test_arguments_that_do_not_fit_a_schema_are_told_why(args: dict[str, object], why: str) -> None:
-    with pytest.raises(BadArguments, match=why):
-        insist_on_arguments(Foreign(), args)
+    ]
+    for args, why in rows:
+        with pytest.raises(BadArguments, match=why):
+            insist_on_arguments(Foreign(), args)
     insist_on_arguments(Foreign(), {"n": 1.0, "s": None, "any": [1]})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_is_odd_in_a_schema_is_nobodys_failure() -> None:
+    schemas: list[dict[str, object]] = [
         {"properties": {"n": True}},
         {"properties": [1]},
         {"required": 5},
         {"required": [5]},
         {"properties": {"n": {"type": [5]}}},
         {"properties": {"n": {"enum": 5}}},
-    ],
-)
-def test_what_is_odd_in_a_schema_is_nobodys_failure(schema: dict[str, object]) -> None:
-    odd = Foreign()
-    odd.spec = ToolSpec(name="odd", description="", schema=schema)
-    insist_on_arguments(odd, {"n": 1})
+    ]
+    for schema in schemas:
+        odd = Foreign()
+        odd.spec = ToolSpec(name="odd", description="", schema=schema)
+        insist_on_arguments(odd, {"n": 1})
 
 
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
+def test_arguments_that_do_not_fit_a_struct_are_told_why() -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({}, r"missing required field `text`. Expected: text \(string .*; choices \(array of string"),
         ({"text": ""}, "length >= 1"),
         ({"text": "x", "choices": "a"}, "Expected `array`"),
         ({"text": "x", "chioces": []}, "unknown field `chioces`"),
-    ],
-)
-def test_arguments_that_do_not_fit_a_struct_are_told_why(args: dict[str, object], why: str) -> None:
-    with pytest.raises(BadArguments, match=why):
-        insist_on_arguments(AskUser(), args)
+    ]
+    for args, why in rows:
+        with pytest.raises(BadArguments, match=why):
+            insist_on_arguments(AskUser(), args)
 
 
 class _Piece(msgspec.Struct):

@@ -15,6 +15,7 @@ from holdfast.tools.shell.process_table import environ_of, look, table
 from holdfast.tools.shell.server_tools import VARIABLE
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from tools.calls import ENVIRONMENT, QUICK, Call, until
+from tools.loops import ON_BOTH_LOOPS
 
 TESTS = Path(__file__).parent.parent
 NEVER_S = 1e6  # a lease that doesn't end while the test runs
@@ -91,6 +92,7 @@ async def test_a_command_in_a_local_workspace_goes_on_while_the_database_is_away
     )
 
 
+@ON_BOTH_LOOPS
 async def test_a_keeper_that_is_killed_or_frozen_is_replaced() -> None:
     keeper = Keeper()
     async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):

@@ -25,6 +25,7 @@ from holdfast.tools.shell.reaper import OrphanReaper, reap
 from holdfast.tools.shell.scope import KillPatience, Scope, find_marked, kill_scope
 from holdfast.tools.shell.tags import put_tag, tagged, why_daemons_hide
 from tools.calls import ENVIRONMENT, QUICK, until
+from tools.loops import ON_BOTH_LOOPS
 
 TESTS = Path(__file__).parent.parent
 AS_SUBREAPER = """
@@ -33,7 +34,7 @@ from pathlib import Path
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.reaper import OrphanReaper, become_subreaper
-from tools.calls import Call, dead_children, shell
+from tools.calls import Call, shell, uncollected
 
 async def main():
     assert become_subreaper()
@@ -57,7 +58,7 @@ async def main():
     orphans.collect()
     now[0] = 60.0
     orphans.collect()
-    assert dead_children() == [], dead_children()
+    assert uncollected() == [], uncollected()
     assert [str(row) for row in table() if row.parent == os.getpid()] == []
     sys.stdout.write("all collected")
 
@@ -65,6 +66,7 @@ asyncio.run(main())
 """
 
 
+@ON_BOTH_LOOPS
 async def test_a_server_that_is_a_subreaper_leaves_neither_orphans_nor_zombies(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -86,6 +88,7 @@ def start_dying() -> "subprocess.Popen[bytes]":
     return child
 
 
+@ON_BOTH_LOOPS
 async def test_a_death_that_somebody_waits_for_is_not_taken() -> None:
     child = await asyncio.to_thread(start_dying)
     now = [0.0]
@@ -96,6 +99,7 @@ async def test_a_death_that_somebody_waits_for_is_not_taken() -> None:
     assert await asyncio.to_thread(child.wait) == 0
 
 
+@ON_BOTH_LOOPS
 async def test_a_death_that_nobody_waits_for_is_taken_when_the_grace_is_over() -> None:
     child = await asyncio.to_thread(start_dying)
     now = [0.0]
@@ -256,6 +260,7 @@ asyncio.run(main())
 """
 
 
+@ON_BOTH_LOOPS
 async def test_orphans_are_adopted_only_while_somebody_collects_them() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", ADOPTS_FOR_A_WHILE, stdout=asyncio.subprocess.PIPE

@@ -16,6 +16,7 @@ from holdfast.tools.files.listing import ENTRIES_MAX, ListFiles
 from holdfast.tools.files.search import MATCHES_MAX, SearchFiles
 from holdfast.tools.files.workspace import Workspace
 from tools.calls import ENVIRONMENT, Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 RIPGREP = shutil.which("rg")
 
@@ -53,9 +54,8 @@ def tree(call: Call, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("tree")
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
+async def test_text_is_found(search: SearchFiles, call: Call) -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({"pattern": "needle"}, "a.py:2:    return 'needle (1)'\nsrc/deep/c.txt:1:a needle"),
         ({"pattern": "NEEDLE"}, "src/b.py:1:NEEDLE"),
         (
@@ -66,34 +66,32 @@ def tree(call: Call, tmp_path: Path) -> Path:
         ({"pattern": "n.*e$", "glob": "*.txt"}, "src/deep/c.txt:1:a needle"),
         ({"pattern": "needle", "glob": "src/**/*.txt"}, "src/deep/c.txt:1:a needle"),
         ({"pattern": "-x"}, "No match."),
-    ],
-)
-async def test_text_is_found(search: SearchFiles, call: Call, args: dict[str, object], text: str) -> None:
-    result = await search.run(args, call)
-    assert result.ok
-    assert result.text.replace("\r", "") == text
+    ]
+    for args, text in rows:
+        result = await search.run(args, call)
+        assert result.ok, args
+        assert result.text.replace("\r", "") == text, args
 
 
-@pytest.mark.parametrize(
-    ("args", "files"),
-    [
-        ({}, ["a.py", "lib/credentials/x"]),
-        ({"glob": ".env"}, []),
-        ({"glob": "[Cc]redentials"}, []),
-        ({"glob": "[^]]redential{s,}}"}, []),
-        ({"glob": "src[!x]credentials"}, []),
-        ({"glob": "Credentials "}, []),
-        ({"glob": "#"}, []),
-        ({"glob": "lib/**/x"}, ["lib/credentials/x"]),
-        ({"glob": "**/*"}, ["a.py", "lib/credentials/x"]),
-        ({"glob": "data {1}/**"}, []),
-        ({"path": ".config"}, []),
-        # Who is allowed to search where secrets are kept finds them, but for keys.
-        ({"path": ".ssh"}, [".ssh/known"]),
-    ],
-)
+WITHOUT_SECRETS: list[tuple[dict[str, object], list[str]]] = [
+    ({}, ["a.py", "lib/credentials/x"]),
+    ({"glob": ".env"}, []),
+    ({"glob": "[Cc]redentials"}, []),
+    ({"glob": "[^]]redential{s,}}"}, []),
+    ({"glob": "src[!x]credentials"}, []),
+    ({"glob": "Credentials "}, []),
+    ({"glob": "#"}, []),
+    ({"glob": "lib/**/x"}, ["lib/credentials/x"]),
+    ({"glob": "**/*"}, ["a.py", "lib/credentials/x"]),
+    ({"glob": "data {1}/**"}, []),
+    ({"path": ".config"}, []),
+    # Who is allowed to search where secrets are kept finds them, but for keys.
+    ({"path": ".ssh"}, [".ssh/known"]),
+]
+
+
 async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
-    ripgrep: str | None, call: Call, args: dict[str, object], files: list[str]
+    ripgrep: str | None, call: Call
 ) -> None:
     names = ".env .env.local A.PEM .ssh/known .ssh/id_rsa src/.Netrc .config/gh/hosts.yml a.py own.toml"
     names += " Credentials src/credentials"
@@ -103,8 +101,9 @@ async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
         await asyncio.to_thread(path.write_text, "needle")
     own = (str(call.workspace / "data {1}"), str(call.workspace / "own.toml"))
     search = SearchFiles(ENVIRONMENT, ripgrep=ripgrep, workspaces=partial(Workspace, kept_out=own))
-    found = await search.run({"pattern": "needle", **args}, call)
-    assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match.")
+    for args, files in WITHOUT_SECRETS:
+        found = await search.run({"pattern": "needle", **args}, call)
+        assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match."), args
 
 
 async def test_examples_of_secret_files_are_found_and_backups_are_not(
@@ -143,13 +142,11 @@ async def test_a_folder_that_git_ignores_is_not_searched_for_the_sake_of_its_nam
 
 
 @pytest.mark.usefixtures("tree")
-@pytest.mark.parametrize("args", [{"pattern": "("}, {"pattern": "a\0"}, {"pattern": "x", "path": "link"}])
-async def test_what_cannot_be_searched_says_why(
-    search: SearchFiles, call: Call, args: dict[str, object]
-) -> None:
-    result = await search.run(args, call)
-    assert not result.ok
-    assert result.text
+async def test_what_cannot_be_searched_says_why(search: SearchFiles, call: Call) -> None:
+    for args in ({"pattern": "("}, {"pattern": "a\0"}, {"pattern": "x", "path": "link"}):
+        result = await search.run(args, call)
+        assert not result.ok, args
+        assert result.text, args
 
 
 async def test_matches_are_bounded(search: SearchFiles, call: Call) -> None:
@@ -160,6 +157,7 @@ async def test_matches_are_bounded(search: SearchFiles, call: Call) -> None:
     assert lines[-1] == "[there are more matches; narrow the search down]"
 
 
+@ON_BOTH_LOOPS
 async def test_a_pattern_that_takes_for_ever_is_killed_by_a_stop(call: Call) -> None:
     (call.workspace / "file").write_text("a" * 60 + "b\n")
     search = SearchFiles(ENVIRONMENT, ripgrep=None)
@@ -185,6 +183,7 @@ async def test_modules_that_lie_in_the_workspace_are_not_run(
     assert not (call.workspace / "run").exists()
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_nothing_is_left(search: SearchFiles, call: Call) -> None:
     (call.workspace / "file").write_text("match\n")
     await search.run({"pattern": "match"}, call)
@@ -238,9 +237,8 @@ async def test_a_listing_is_bounded(call: Call) -> None:
     assert lines[-1] == "[only the first 1,000 are shown; narrow the listing down]"
 
 
-@pytest.mark.parametrize(
-    ("glob", "path", "fits"),
-    [
+def test_a_glob_fits_a_path() -> None:
+    rows = [
         ("*.py", "a/b/c.py", True),
         ("*.py", "c.pyc", False),
         ("src/*.py", "src/a.py", True),
@@ -254,7 +252,5 @@ async def test_a_listing_is_bounded(call: Call) -> None:
         ("a/**", "b/c", False),
         ("*a*a*a*a*a*a*a*a*a*a*b", "a" * 200, False),
         ("/".join(["**"] * 50) + "/b", "/".join("a" * 100), False),
-    ],
-)
-def test_a_glob_fits_a_path(glob: str, path: str, fits: object) -> None:
-    assert glob_fits(glob, path) is fits
+    ]
+    assert [(glob, path, glob_fits(glob, path)) for glob, path, _ in rows] == rows

@@ -12,33 +12,36 @@ from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.scope import KillPatience, find_marked
-from tools.calls import ENVIRONMENT, Call, dead_children, descriptors, shell, until
+from tools.calls import ENVIRONMENT, Call, DeadChildren, descriptors, shell, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 async def run(background: Background, call: Call, command: str, **more: object) -> ToolResult:
     return await shell(background).run({"command": command, **more}, call)
 
 
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("echo hello", "hello"),
-        ("true", "(no output)"),
-        ("echo out; echo err >&2; echo out", "out\nerr\nout"),
-        ("echo x > /dev/stdout; echo y > /dev/stderr", "x\ny"),
-        ("echo one | (cat; (echo two; bash -c 'echo three'))", "one\ntwo\nthree"),
-        ("printf 'no end'", "no end"),
-        ("printf 'a\\xff\\xc3'", "a\ufffd\ufffd"),
-        ("printf '10%%\\r50%%\\r100%%\\n'", "100%"),
-        ("printf '\\033[31mred\\033[0m \\033]0;title\\007end'", "red end"),
-        ("cat", "(no output)"),
-    ],
-)
-async def test_a_command_prints_and_ends(background: Background, call: Call, command: str, text: str) -> None:
-    assert await run(background, call, command) == ToolResult(text)
+PRINTED = {
+    "echo hello": "hello",
+    "true": "(no output)",
+    "echo out; echo err >&2; echo out": "out\nerr\nout",
+    "echo x > /dev/stdout; echo y > /dev/stderr": "x\ny",
+    "echo one | (cat; (echo two; bash -c 'echo three'))": "one\ntwo\nthree",
+    "printf 'no end'": "no end",
+    "printf 'a\\xff\\xc3'": "a\ufffd\ufffd",
+    "printf '10%%\\r50%%\\r100%%\\n'": "100%",
+    "printf '\\033[31mred\\033[0m \\033]0;title\\007end'": "red end",
+    "cat": "(no output)",
+}
+
+
+@ON_BOTH_LOOPS
+async def test_a_command_prints_and_ends(background: Background, call: Call) -> None:
+    results = {command: await run(background, call, command) for command in PRINTED}
+    assert results == {command: ToolResult(text) for command, text in PRINTED.items()}
     assert await call.left() == []
 
 
+@ON_BOTH_LOOPS
 async def test_what_a_command_prints_is_said_while_it_runs(background: Background, call: Call) -> None:
     gate = call.workspace / "gate"
     await asyncio.to_thread(os.mkfifo, gate)
@@ -49,45 +52,40 @@ async def test_what_a_command_prints_is_said_while_it_runs(background: Backgroun
     assert call.said == "before\nopened\nafter\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "ending"),
-    [
+async def test_a_command_that_fails_says_how(background: Background, call: Call) -> None:
+    for command, ending in (
         ("exit 7", "[exit code 7]"),
         ("kill -SEGV $$", "[signal SIGSEGV]"),
         ("no-such-program", "[exit code 127]"),
-    ],
-)
-async def test_a_command_that_fails_says_how(
-    background: Background, call: Call, command: str, ending: str
-) -> None:
-    result = await run(background, call, command)
-    assert not result.ok
-    assert result.ending == "finished"
-    assert result.text.endswith(ending)
+    ):
+        result = await run(background, call, command)
+        assert not result.ok, command
+        assert result.ending == "finished", command
+        assert result.text.endswith(ending), command
 
 
-@pytest.mark.parametrize(
-    "left_behind",
-    [
-        "sleep 1000 &",
-        "nohup sleep 1000 >/dev/null 2>&1 &",
-        "setsid sleep 1000 >/dev/null 2>&1 &",
-        "(setsid bash -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 &);",
-        "env -i setsid sleep 1000 &",
-        "env -i setsid -f sleep 1000 >/dev/null 2>&1;",
-        "env -i setsid bash -c 'setsid -f sleep 1000' >/dev/null 2>&1;",
-        "bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' & disown;",
-    ],
+LEFT_BEHIND = (
+    "sleep 1000 &",
+    "nohup sleep 1000 >/dev/null 2>&1 &",
+    "setsid sleep 1000 >/dev/null 2>&1 &",
+    "(setsid bash -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 &);",
+    "env -i setsid sleep 1000 &",
+    "env -i setsid -f sleep 1000 >/dev/null 2>&1;",
+    "env -i setsid bash -c 'setsid -f sleep 1000' >/dev/null 2>&1;",
+    "bash -c 'trap \"\" TERM HUP; while :; do sleep 1000; done' & disown;",
 )
+
+
 async def test_a_command_ends_with_its_process_and_takes_along_what_it_left_behind(
-    background: Background, call: Call, left_behind: str
+    background: Background, call: Call, dead_children: DeadChildren
 ) -> None:
-    result = await run(background, call, f"{left_behind} echo done")
-    assert result.ok
-    assert result.text.startswith("done\n[left behind by the command, and ended: ")
-    assert ("background" in result.text, "set background" in result.advice) == (False, True)
-    assert await call.left() == []
-    assert await asyncio.to_thread(dead_children) == []
+    for left_behind in LEFT_BEHIND:
+        result = await run(background, call, f"{left_behind} echo done")
+        assert result.ok, left_behind
+        assert result.text.startswith("done\n[left behind by the command, and ended: "), left_behind
+        assert ("background" in result.text, "set background" in result.advice) == (False, True)
+        assert await call.left() == [], left_behind
+        assert await asyncio.to_thread(dead_children) == [], left_behind
 
 
 async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
@@ -103,6 +101,7 @@ async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
         assert result.text.startswith("done\n[left behind by the command, and ended: ")
 
 
+@ON_BOTH_LOOPS
 async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(
     background: Background, call: Call
 ) -> None:
@@ -163,6 +162,7 @@ async def test_a_long_output_is_shown_by_its_ends_and_kept_whole(background: Bac
     assert len(result.text) < 31_000
 
 
+@ON_BOTH_LOOPS
 async def test_a_command_that_cannot_be_started_says_so(background: Background, call: Call) -> None:
     result = await run(background, call, "echo \0")
     assert (result.ok, result.ending) == (False, "not_started")
@@ -182,7 +182,10 @@ STUBBORN = (
 )
 
 
-async def test_a_stop_kills_children_wherever_they_went(background: Background, call: Call) -> None:
+@ON_BOTH_LOOPS
+async def test_a_stop_kills_children_wherever_they_went(
+    background: Background, call: Call, dead_children: DeadChildren
+) -> None:
     running = asyncio.create_task(run(background, call, STUBBORN))
     await call.hears("ready")
     running.cancel()
@@ -207,6 +210,7 @@ async def test_a_stop_of_one_run_leaves_another_alone(background: Background, ca
     assert (await staying).text == "ready\nstill here"
 
 
+@ON_BOTH_LOOPS
 async def test_an_impatient_stop_waits_for_the_processes_all_the_same(
     background: Background, call: Call
 ) -> None:
@@ -220,7 +224,7 @@ async def test_an_impatient_stop_waits_for_the_processes_all_the_same(
 
 
 async def test_who_survives_even_kill_is_named_and_does_not_hold_the_call(
-    background: Background, call: Call
+    background: Background, call: Call, dead_children: DeadChildren
 ) -> None:
     no_time_to_die = KillPatience(term_s=0.0, kill_s=0.0)
     tool = shell(background, kill_patience=no_time_to_die)
@@ -239,8 +243,11 @@ async def test_who_survives_even_kill_is_named_and_does_not_hold_the_call(
     await until(lambda: dead_children() == [])
 
 
+@ON_BOTH_LOOPS
 @pytest.mark.parametrize("again", [0, 1])
-async def test_cancelled_at_any_await_nothing_is_left(background: Background, call: Call, again: int) -> None:
+async def test_cancelled_at_any_await_nothing_is_left(
+    background: Background, call: Call, again: int, dead_children: DeadChildren
+) -> None:
     await run(background, call, "true")
     before = await asyncio.to_thread(descriptors)
     nth = 0
@@ -272,6 +279,7 @@ async def test_a_listener_that_fails_does_not_leave_the_command_running(
     assert await deaf.left() == []
 
 
+@ON_BOTH_LOOPS
 async def test_many_commands_at_once_do_not_mix(background: Background, call: Call) -> None:
     calls = [Call(workspace=call.workspace) for _ in range(20)]
     commands = (f"for i in 1 2 3; do echo {number}; done" for number in range(20))

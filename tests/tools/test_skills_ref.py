@@ -65,16 +65,17 @@ FRONTS = {
 }
 
 
-@pytest.mark.parametrize("name", FRONTS)
-def test_we_accept_what_the_reference_accepts_and_refuse_what_it_refuses(name: str, tmp_path: Path) -> None:
-    text = f"---\n{FRONTS[name]}\n---\n\nDo it.\n"
-    folder = put(tmp_path, name, text)
-    assert is_accepted(text) == (validate(folder) == [])
-    if is_accepted(text):
-        ours, theirs = parse_skill(text), read_properties(folder)
-        assert (ours.name, ours.description) == (theirs.name, theirs.description)
-        assert (ours.licence or None, ours.allowed_tools or None) == (theirs.license, theirs.allowed_tools)
-        assert ours.metadata == (theirs.metadata or {})
+def test_we_accept_what_the_reference_accepts_and_refuse_what_it_refuses(tmp_path: Path) -> None:
+    for name, front in FRONTS.items():
+        text = f"---\n{front}\n---\n\nDo it.\n"
+        folder = put(tmp_path, name, text)
+        assert is_accepted(text) == (validate(folder) == []), name
+        if is_accepted(text):
+            ours, theirs = parse_skill(text), read_properties(folder)
+            assert (ours.name, ours.description) == (theirs.name, theirs.description)
+            mine = (ours.licence or None, ours.allowed_tools or None)
+            assert mine == (theirs.license, theirs.allowed_tools), name
+            assert ours.metadata == (theirs.metadata or {}), name
 
 
 @pytest.mark.parametrize(

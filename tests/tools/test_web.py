@@ -7,7 +7,6 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
@@ -20,6 +19,7 @@ from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from holdfast.tools.web.readable import readable
 from holdfast.tools.web.tool import FetchUrl
 from tools.calls import ENVIRONMENT, Call, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 
 
 @dataclass
@@ -90,14 +90,9 @@ NOT_PUBLIC = [
 PUBLIC = ["8.8.8.8", "1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001:80b::200e"]
 
 
-@pytest.mark.parametrize("text", NOT_PUBLIC)
-def test_an_address_that_not_everybody_reaches_is_not_public(text: str) -> None:
-    assert not is_public(ipaddress.ip_address(text))
-
-
-@pytest.mark.parametrize("text", PUBLIC)
-def test_an_address_that_everybody_reaches_is_public(text: str) -> None:
-    assert is_public(ipaddress.ip_address(text))
+def test_only_an_address_that_everybody_reaches_is_public() -> None:
+    addresses = [*NOT_PUBLIC, *PUBLIC]
+    assert [text for text in addresses if is_public(ipaddress.ip_address(text))] == PUBLIC
 
 
 LEADING_INSIDE = [
@@ -131,6 +126,7 @@ async def test_by_default_a_name_that_leads_inside_is_refused(call: Call) -> Non
         assert names.asked == ["innocent.example.com"]
 
 
+@ON_BOTH_LOOPS
 async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -> None:
     async with fixed_pages({"/": page("right")}) as server:
         names = Names([["127.0.0.2", "127.0.0.1", "::1"], ["127.0.0.2"]])
@@ -143,9 +139,8 @@ async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
+async def test_a_redirect_is_checked_like_any_url(call: Call) -> None:
+    targets = (
         "http://127.0.0.2:PORT/",
         "http://169.254.169.254/latest/meta-data/",
         "//169.254.169.254/",
@@ -153,13 +148,13 @@ async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -
         "http://user:secret@127.0.0.1:PORT/end",
         "gopher://127.0.0.1/",
         "http://[::1/",
-    ],
-)
-async def test_a_redirect_is_checked_like_any_url(call: Call, target: str) -> None:
-    async with fixed_pages({"/": redirect(target), "/end": page("end")}) as server:
-        result = await fetch(call, f"http://127.0.0.1:{server.port}/")
-        assert not result.ok
-        assert len(server.asked) == 1
+    )
+    pages = {f"/{number}": redirect(target) for number, target in enumerate(targets)}
+    async with fixed_pages({**pages, "/end": page("end")}) as server:
+        for number, target in enumerate(targets):
+            result = await fetch(call, f"http://127.0.0.1:{server.port}/{number}")
+            assert not result.ok, target
+            assert len(server.asked) == number + 1, target
 
 
 async def test_a_redirect_to_a_name_that_leads_inside_is_refused(call: Call) -> None:
@@ -251,6 +246,7 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
     assert "could not be fetched" in (await fetch(call, f"{base}/json")).text
 
 
+@ON_BOTH_LOOPS
 async def test_cancelled_at_any_await_nothing_is_left(call: Call) -> None:
     async with fixed_pages({"/": redirect("/end"), "/end": page("<p>text", "text/html")}) as server:
         url = f"http://name.example:{server.port}/"
@@ -276,9 +272,8 @@ async def _gone(tasks: Iterable[asyncio.Task[object]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
+def test_html_becomes_text() -> None:
+    texts = [
         ("<p>one</p><p>two</p>", "one\n\ntwo"),
         ("a<br>b<hr>c", "a\nb\nc"),
         ("<h2>Head</h2>text", "## Head\ntext"),
@@ -296,7 +291,5 @@ async def _gone(tasks: Iterable[asyncio.Task[object]]) -> None:
         ("<a href='http://[bad'>text</a>", "text"),
         ("</p></div></a></script>stray", "stray"),
         ("", ""),
-    ],
-)
-def test_html_becomes_text(html: str, text: str) -> None:
-    assert readable(html, "http://h/d/p") == text
+    ]
+    assert [(html, readable(html, "http://h/d/p")) for html, _ in texts] == texts

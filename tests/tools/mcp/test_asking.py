@@ -13,6 +13,7 @@ from typing_extensions import override
 from holdfast.tools.mcp.forms import FormField
 from holdfast.tools.mcp.open_call import QUESTIONS_MAX, CallTimer
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers, ServerPlace
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.asking import AnsweringCall, answering, asking_server, serving_sdk
 from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, named, raw, run, servers
 
@@ -70,24 +71,26 @@ async def test_a_form_that_asks_for_a_secret_warns_where_it_does(tmp_path: Path)
         assert "sent to asking and stored in this conversation" in key
 
 
-@pytest.mark.parametrize(
-    ("name", "is_secret"),
-    [
-        ("password", True),
-        ("userPassword", True),
-        ("api_key", True),
-        ("PIN", True),
-        ("access token", True),
-        ("credit card number", True),
-        ("passenger", False),
-        ("shipping", False),
-        ("keyboard", False),
-        ("tokenizer", False),
-    ],
-)
-def test_a_field_that_asks_for_a_secret_is_known_by_its_words(name: str, is_secret: bool) -> None:  # noqa: FBT001  # a column of the table
-    assert FormField(name=name, kind="text").wants_secret == is_secret
-    assert FormField(name="x", kind="text", description=f"Enter your {name} here").wants_secret == is_secret
+def test_a_field_that_asks_for_a_secret_is_known_by_its_words() -> None:
+    fields = {
+        "password": True,
+        "userPassword": True,
+        "api_key": True,
+        "PIN": True,
+        "access token": True,
+        "credit card number": True,
+        "passenger": False,
+        "shipping": False,
+        "keyboard": False,
+        "tokenizer": False,
+    }
+    assert {name: FormField(name=name, kind="text").wants_secret for name in fields} == fields
+    described = {name: f"Enter your {name} here" for name in fields}
+    found = {
+        name: FormField(name="x", kind="text", description=text).wants_secret
+        for name, text in described.items()
+    }
+    assert found == fields
 
 
 async def test_a_page_to_open_is_shown_and_only_an_explicit_answer_accepts(tmp_path: Path) -> None:
@@ -164,6 +167,7 @@ async def test_a_question_is_not_put_to_another_session(tmp_path: Path) -> None:
         assert (await run(of, "elicit", call)).text == '["accept"]'
 
 
+@ON_BOTH_LOOPS
 async def test_a_stop_while_a_person_is_asked_leaves_nobody_waiting_for_the_answer(tmp_path: Path) -> None:
     async with servers(raw(tools=["elicit", "echo"])) as of:
         call = SilentCall(workspace=tmp_path)

@@ -15,7 +15,7 @@ from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
 from sandbox.confined_world import HAS_BUBBLEWRAP, one_sandbox
-from tools.calls import dead_children, until
+from tools.calls import DeadChildren, until
 from tools.mcp.scene import ENVIRONMENT, QUICK, SERVERS, McpCall, left, run
 
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
@@ -116,7 +116,7 @@ async def test_a_server_can_have_less_or_more_or_no_sandbox(house: House, call: 
 
 
 async def test_a_server_that_does_not_start_says_what_the_sandbox_kept_it_from(house: House) -> None:
-    config = _config("--first-write", "~/notes")
+    config = _config("--first-write", str(house.home / "notes"))  # a relative path would open our own folder
     async with house.servers(config) as of:
         await of.settled(within_s=30)
         (status,) = of.status()
@@ -125,7 +125,9 @@ async def test_a_server_that_does_not_start_says_what_the_sandbox_kept_it_from(h
     assert "[mcp_servers.sandbox]" in status.why
 
 
-async def test_a_killed_server_takes_all_its_processes_along(house: House, call: McpCall) -> None:
+async def test_a_killed_server_takes_all_its_processes_along(
+    house: House, call: McpCall, dead_children: DeadChildren
+) -> None:
     async with house.servers(_config()) as of:
         await _reach(of, call)
         assert await left(house.owner, ["reach"])

@@ -12,6 +12,7 @@ import pytest
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
 from ports import reserved_port
 from tools.calls import until
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.scene import QUICK, SERVERS, McpCall, named, names, run, servers
 from tools.mcp.web import Web, serving
 
@@ -29,7 +30,6 @@ async def process(port: int) -> AsyncGenerator[asyncio.subprocess.Process]:
         await started.wait()
 
 
-@pytest.mark.asyncio(loop_factories=["uvloop"])  # one loop, since such a server takes seconds to start
 async def test_a_server_of_the_sdk_is_called_over_http_and_is_back_after_it_was_killed(
     call: McpCall, tmp_path: Path
 ) -> None:
@@ -101,6 +101,7 @@ async def test_a_server_that_is_not_there_is_no_reason_to_wait() -> None:
         assert "check that the server is running" in why
 
 
+@ON_BOTH_LOOPS
 async def test_an_answer_may_come_as_a_stream_of_events(call: McpCall) -> None:
     async with serving(Web(wish="event")) as at, servers(at.config()) as of:
         assert (await run(of, "echo", call, label="web")).ok

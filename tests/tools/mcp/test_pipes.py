@@ -6,8 +6,10 @@ import os
 import pytest
 
 from holdfast.tools.mcp.stdio import LentPipe
+from tools.loops import ON_BOTH_LOOPS
 
 
+@ON_BOTH_LOOPS
 async def test_a_pipe_that_the_loop_has_closed_is_not_closed_again_under_its_next_owner() -> None:
     """P10: another thread that was given the number keeps its file."""
     ours, theirs = os.pipe()

@@ -14,7 +14,8 @@ import pytest
 from holdfast.tools.mcp.process import Exited
 from holdfast.tools.mcp.servers import BadMcpServer, McpServerConfig, marker_run
 from holdfast.tools.shell.process_table import table
-from tools.calls import dead_children, descriptors, until
+from tools.calls import DeadChildren, descriptors, until
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.scene import QUICK, SERVERS, McpCall, left, named, raw, run, servers
 
 
@@ -30,9 +31,10 @@ async def test_a_server_gets_what_is_configured_for_it_and_none_of_our_keys(
     assert await left(owner) == []
 
 
+@ON_BOTH_LOOPS
 @pytest.mark.parametrize("wishes", [{}, {"stubborn": True}, {"mute": True, "stubborn": True}])
 async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
-    owner: str, wishes: dict[str, Any]
+    owner: str, wishes: dict[str, Any], dead_children: DeadChildren
 ) -> None:
     seconds = f"{1000 + len(owner)}.{abs(hash(owner)) % 10**9}"
     tasks, open_before = asyncio.all_tasks(), await asyncio.to_thread(_pipes)
@@ -48,11 +50,9 @@ async def test_closing_leaves_no_process_no_task_no_thread_and_no_descriptor(
     await until(lambda: _pipes() <= open_before)
 
 
-@pytest.mark.parametrize(
-    ("code", "said"), [(3, "exited with code 3"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40")]
-)
-def test_how_it_ended_is_said(code: int, said: str) -> None:
-    assert said in str(Exited(code=code))
+def test_how_it_ended_is_said() -> None:
+    for code, said in ((3, "exited with code 3"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40")):
+        assert said in str(Exited(code=code))
 
 
 def _pipes() -> set[tuple[str, str]]:
@@ -72,6 +72,7 @@ def _sleepers(seconds: str) -> list[int]:
     return found
 
 
+@ON_BOTH_LOOPS
 async def test_closing_ends_a_call_that_is_running(call: McpCall, owner: str) -> None:
     of = servers(raw(tools=["hang"]), owner=owner)
     async with of:
@@ -82,6 +83,7 @@ async def test_closing_ends_a_call_that_is_running(call: McpCall, owner: str) ->
     assert await left(owner) == []
 
 
+@ON_BOTH_LOOPS
 async def test_closing_while_a_server_is_being_started_leaves_nothing(owner: str) -> None:
     for rounds in range(0, 24, 3):
         async with servers(raw(stubborn=True), owner=owner):
@@ -90,7 +92,6 @@ async def test_closing_while_a_server_is_being_started_leaves_nothing(owner: str
         assert await left(owner) == []
 
 
-@pytest.mark.asyncio(loop_factories=["uvloop"])
 async def test_what_a_killed_holdfast_left_is_killed_by_the_next_one(owner: str) -> None:
     code = (
         "import asyncio\n"
@@ -121,9 +122,8 @@ async def test_a_server_that_keeps_dying_is_restarted_ever_more_slowly() -> None
     assert [patience.backoff_s(failures) for failures in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
 
 
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [
+def test_a_configuration_that_makes_no_sense_is_refused() -> None:
+    rows: list[tuple[dict[str, object], str]] = [
         ({}, "either command or url"),
         ({"command": ("a",), "url": "http://a"}, "either command or url"),
         ({"url": "file:///etc/passwd"}, "http:// or https://"),
@@ -133,11 +133,10 @@ async def test_a_server_that_keeps_dying_is_restarted_ever_more_slowly() -> None
         ({"command": ("",)}, "command is empty"),
         ({"url": "http://a", "headers": {"a": "b\r\nc: d"}}, "cannot be sent"),
         ({"command": ("a",), "tool_patience_s": {"t": 0}}, "more than 0"),
-    ],
-)
-def test_a_configuration_that_makes_no_sense_is_refused(config: dict[str, object], why: str) -> None:
-    with pytest.raises(BadMcpServer, match=why):
-        McpServerConfig(**{"name": "x", **config})  # pyright: ignore[reportArgumentType]
+    ]
+    for config, why in rows:
+        with pytest.raises(BadMcpServer, match=why):
+            McpServerConfig(**{"name": "x", **config})  # pyright: ignore[reportArgumentType]
 
 
 def test_two_servers_of_one_name_are_refused_and_secrets_are_not_shown() -> None:

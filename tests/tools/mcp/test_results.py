@@ -3,14 +3,12 @@
 import base64
 from typing import Any
 
-import pytest
 from mcp.types import CallToolResult
 
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.mcp.results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
 from holdfast.values import FilePart, ImagePart
 
-pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])  # nothing here depends on the loop
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
@@ -26,9 +24,8 @@ def image(data: bytes, media_type: str = "image/png") -> dict[str, Any]:
     return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": media_type}
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
+async def test_words_are_shown_once() -> None:
+    results = [
         (result(), "(no output)"),
         (result(text("a"), text("b")), "a\nb"),
         (result(text("\x1b[31mred\x1b[0m\0")), "red"),
@@ -44,10 +41,9 @@ def image(data: bytes, media_type: str = "image/png") -> dict[str, Any]:
             result({"type": "image", "data": "no base64!", "mimeType": "image/png"}),
             "[image/png: not readable, its base64 is broken]",
         ),
-    ],
-)
-async def test_words_are_shown_once(given: CallToolResult, shown: str) -> None:
-    assert (await tool_result(given, MemoryStore())).text == shown
+    ]
+    for given, shown in results:
+        assert (await tool_result(given, MemoryStore())).text == shown, given
 
 
 async def test_an_error_is_not_ok() -> None:

@@ -9,6 +9,7 @@ from aiohttp import web
 from typing_extensions import override
 
 from tools.calls import until
+from tools.loops import ON_BOTH_LOOPS
 from tools.mcp.asking import answering
 from tools.mcp.scene import McpCall, named, run, servers
 from tools.mcp.web import Web, serving
@@ -107,6 +108,7 @@ async def test_a_task_of_the_newer_revision_asks_and_brings_its_result(tmp_path:
         assert update["inputResponses"]["q"]["content"] == {"sure": True}
 
 
+@ON_BOTH_LOOPS
 async def test_a_stop_cancels_the_task_and_its_end_is_unknown(call: McpCall) -> None:
     async with serving(TaskWeb(stays=True)) as at, servers(at.config()) as of:
         tool = await named(of, label="web", tool="slow")

@@ -14,7 +14,7 @@ from typing import IO, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError
+from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification
 from mcp.types.jsonrpc import jsonrpc_message_adapter
 
 from holdfast.tools.mcp.flow import DROPPED, MESSAGE_BYTES_MAX, Scales, TooComplex
@@ -148,6 +148,10 @@ class LineWriter:
             raise anyio.ClosedResourceError
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._writer.write(text.encode("utf-8", "replace") + b"\n")
+        if isinstance(item.message, JSONRPCNotification):
+            # A few bytes, at most a handful per call. The SDK shields its cancellation of a call, so
+            # waiting here would delay stopping or restarting a server that reads nothing.
+            return
         try:
             await self._writer.drain()
         except OSError as error:
