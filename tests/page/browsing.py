@@ -210,7 +210,8 @@ AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "ax
 
 async def faults_of(page: Page) -> list[str]:
     """What axe finds that keeps someone out: serious and critical faults, each with its place."""
-    await page.evaluate(await asyncio.to_thread(AXE.read_text))
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(await asyncio.to_thread(AXE.read_text))
     found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
