@@ -24,7 +24,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from page.browsing import UNHURRIED, Chat, Visit
-from page.test_crashes import configure, process
+from page.program import configure, process
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
 

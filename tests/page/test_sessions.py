@@ -53,7 +53,7 @@ async def test_a_search_leads_to_the_message_itself_however_far_above_it_stands(
         # Whoever comes there again by scrolling is not pulled to it.
         await chat.button("Jump to the newest message").click()
         await expect(chat.talk.get_by_text("Question 79: where does")).to_have_count(0)
-        await scroll_until(chat, "Question 79: where does", by=-600)
+        await scroll_until(chat, "Question 79: where does", by=-2000)
         await expect(chat.page.locator(".talk-row:focus")).to_have_count(0)
         # The address of a hit is good for another tab, too.
         other = await visit(f"{server.url}{address}")
@@ -99,6 +99,7 @@ READ_ALL = """async box => {
 
 
 async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit: Visit) -> None:
+    """P7: what stands above the window is the server's to say; a tab that only watches sees a rewind."""
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
     async with visit.chatting(setting=Setting(store=store)) as server:
@@ -119,6 +120,13 @@ async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit
         assert abs(after["y"] - before["y"]) < 2
         await chat.button("Jump to the newest message").click()
         await chat.sees("Question 300: where does the time go?")
+        await chat.page.reload()  # only the window is in the page again
+        await chat.sees("Question 300: where does the time go?")
+        await chat.mark()
+        await server.served.post("/api/sessions/long/rewind", {"to_seq": 101})
+        await chat.sees("Question 10: where does the time go?")
+        await expect(chat.people).to_have_count(10)
+        assert await chat.was_not_reloaded()
     await store.close()
 
 

@@ -4,10 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import ClosedBy, Gate, Hang, Say, Wait
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Chat, Visit, is_draft, moment
-from page.long_log import put_long_session
-from serving import Setting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -182,18 +179,3 @@ async def show(chat: Chat, how: str) -> None:
         }""",
         how,
     )
-
-
-async def test_a_rewind_far_above_the_window_is_seen_by_a_tab_that_only_watches(visit: Visit) -> None:
-    """P7: what stands above the window is the server's to say, so the page asks for it."""
-    store = MemoryStore()
-    await put_long_session(store, "long", exchanges=200)
-    async with visit.chatting(setting=Setting(store=store)) as server:
-        chat = await visit(f"{server.url}/s/long")
-        await chat.sees("Question 200: where does the time go?")
-        await chat.mark()
-        await server.served.post("/api/sessions/long/rewind", {"to_seq": 101})
-        await chat.sees("Question 10: where does the time go?")
-        await expect(chat.people).to_have_count(10)
-        assert await chat.was_not_reloaded()
-    await store.close()
