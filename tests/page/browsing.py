@@ -208,10 +208,15 @@ async def chatting(
 AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 
 
-async def faults_of(page: Page) -> list[str]:
-    """What axe finds that keeps someone out: serious and critical faults, each with its place."""
-    await page.evaluate(await asyncio.to_thread(AXE.read_text))
-    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+async def faults_of(page: Page, *rules: str) -> list[str]:
+    """What axe finds that keeps someone out: serious and critical faults, each with its place.
+
+    All its rules, or these.
+    """
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(await asyncio.to_thread(AXE.read_text))
+    how = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    found = await page.evaluate("how => axe.run(document, how)", how)
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
         for one in found["violations"]

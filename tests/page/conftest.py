@@ -5,12 +5,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Playwright, async_playwright
 
 from page.browsing import Visit
 
@@ -26,13 +26,42 @@ def _built() -> None:  # pyright: ignore[reportUnusedFunction]
         subprocess.run([sys.executable, "hatch_build.py"], cwd=ROOT, check=True)
 
 
+@pytest.fixture(scope="session")
+def _asyncio_loop_factory() -> None:  # pyright: ignore[reportUnusedFunction]
+    """The loop of these tests is theirs alone.
+
+    Otherwise a test elsewhere that names a loop ends the shared one, and the browser with it.
+    """
+
+
+@asynccontextmanager
+async def launched(playwright: Playwright, *programs: str) -> AsyncGenerator[Browser]:
+    """The first of these programs that is installed."""
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    program = next(filter(None, map(shutil.which, programs)), None)
+    browser = await playwright.chromium.launch(executable_path=program, args=arguments)
+    yield browser
+    await browser.close()
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser(_built: None) -> AsyncGenerator[Browser]:
-    async with async_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        launched = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
-        yield launched
-        await launched.close()
+async def playwright() -> AsyncGenerator[Playwright]:
+    async with async_playwright() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(_built: None, playwright: Playwright) -> AsyncGenerator[Browser]:
+    """The build of Chromium that has no windows uses half the CPU time."""
+    async with launched(playwright, "chromium-headless-shell", "chromium") as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def whole_browser(_built: None, playwright: Playwright) -> AsyncGenerator[Browser]:
+    """Chromium as people have it, with its PDF viewer."""
+    async with launched(playwright, "chromium") as started:
+        yield started
 
 
 @pytest_asyncio.fixture(loop_scope="session")

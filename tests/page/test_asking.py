@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.values import Action
-from page.browsing import Visit, faults_of, hold
+from page.browsing import Chat, Visit, faults_of, hold
 from server.toolbox import Counted, CountedShell
 from serving import AsksAbout, Setting, said_to
 
@@ -25,13 +25,13 @@ class InFolder(Counted):
         return Action(tool=self.name, summary=self.name, paths=("/srv/shop",))
 
 
-async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it(visit: Visit) -> None:
-    """P8."""
+async def test_an_answer_is_for_the_card_that_is_seen_in_whichever_tab(visit: Visit) -> None:
+    """P8: one of three is leafed to; what the second tab answers is gone from the first."""
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
-    async with visit.chatting(
-        [CallTool("touch", {"path": "a"})], [Say("touched")], setting=setting
-    ) as server:
+    calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
+    scripts = ([CallTool("touch", {"path": "a"})], [Say("touched")], calls, [Say("done")])
+    async with visit.chatting(*scripts, setting=setting) as server:
         first = await visit(server.url)
         await first.say("do it")
         card = first.page.get_by_role("region", name="Approval needed")
@@ -46,6 +46,23 @@ async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it
         await expect(card).to_have_count(0)
         await expect(other).to_have_count(0)
         assert tool.done == [{"path": "a"}]
+        tool.done.clear()
+        await first.is_over()
+        await first.say("do all")
+        await expect(card).to_contain_text("1 of 3")
+        await expect(card).to_contain_text(re.compile(r"\d left|\d+ [hd] left"))
+        await expect(first.rows.first).to_contain_text("needs you: 3")
+        await card.get_by_role("button", name="Next").click()
+        await expect(card).to_contain_text("2 of 3")
+        await expect(card).to_contain_text('"path": "b"')
+        await card.get_by_role("button", name="Allow once").click()
+        await expect(card).to_contain_text("1 of 2")
+        for _ in range(2):
+            await expect(card).not_to_contain_text('"path": "b"')
+            await card.get_by_role("button", name="Deny…").click()
+            await card.get_by_role("button", name="Deny", exact=True).click()
+        await first.answered("done")
+        assert tool.done == [{"path": "b"}]
 
 
 async def test_a_person_reads_first_what_it_does_and_allows_similar_commands_by_example(
@@ -88,14 +105,27 @@ async def test_a_person_reads_first_what_it_does_and_allows_similar_commands_by_
         await expect(chat.page.get_by_role("dialog").locator(".rules")).to_contain_text("Commands like")
 
 
+# What a key did before the browser drew anything: a page that waits for a frame is still where it was.
+_FOCUS_AFTER_ALT_A = """async () => {
+  window.requestAnimationFrame = () => 0;
+  const key = {key: "a", code: "KeyA", altKey: true, bubbles: true, cancelable: true};
+  document.activeElement.dispatchEvent(new KeyboardEvent("keydown", key));
+  for (let turns = 0; turns < 20; turns++) await Promise.resolve();
+  return document.activeElement.getAttribute("aria-label");
+}"""
+
+
 async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by_no_others(
     visit: Visit,
 ) -> None:
-    """P8: a key that is meant for the message field, and Enter, approve nothing."""
+    """P8: a key that is meant for the message field, and Enter, approve nothing.
+
+    Keys that follow Alt+A are for the card, or a fast "y" would be typed into the message.
+    """
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
     calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
-    async with visit.chatting(calls, [Say("done")], setting=setting) as server:
+    async with visit.chatting(calls, [Say("done")], calls[:1], setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -125,25 +155,9 @@ async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by
         await chat.answered("done")
         await expect(chat.box).to_be_focused()
         assert tool.done == [{"path": "a"}, {"path": "c"}]
-
-
-# What a key did before the browser drew anything: a page that waits for a frame is still where it was.
-_FOCUS_AFTER_ALT_A = """async () => {
-  window.requestAnimationFrame = () => 0;
-  const key = {key: "a", code: "KeyA", altKey: true, bubbles: true, cancelable: true};
-  document.activeElement.dispatchEvent(new KeyboardEvent("keydown", key));
-  for (let turns = 0; turns < 20; turns++) await Promise.resolve();
-  return document.activeElement.getAttribute("aria-label");
-}"""
-
-
-async def test_the_card_that_was_called_has_the_focus_before_the_next_key(visit: Visit) -> None:
-    """P8: keys that follow Alt+A are for the card, or a fast "y" would be typed into the message."""
-    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
-    async with visit.chatting([CallTool("touch", {"path": "a"})], setting=setting) as server:
-        chat = await visit(server.url)
-        await chat.say("do it")
-        card = chat.page.get_by_role("region", name="Approval needed")
+        await chat.is_over()
+        await chat.box.fill("")
+        await chat.say("do one")
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
         await expect(chat.box).to_be_focused()
         assert await chat.page.evaluate(_FOCUS_AFTER_ALT_A) == "Approval needed"
@@ -240,18 +254,6 @@ async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: V
         assert "coffee" in said_to(server.chaos, nth=3)[-1]
 
 
-async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> None:
-    question = CallTool("ask_user", {"text": "Tea or coffee?", "choices": ["tea", "coffee"]})
-    async with visit.chatting([question], [Say("noted")]) as server:
-        chat = await visit(server.url)
-        await chat.say("ask me")
-        card = chat.page.get_by_role("region", name="Question")
-        await expect(card).to_contain_text("Tea or coffee?")
-        await card.get_by_role("button", name="coffee").click()
-        await chat.answered("noted")
-        assert "coffee" in said_to(server.chaos, nth=2)[-1]
-
-
 async def test_a_run_that_was_refused_something_says_so_and_names_its_model(visit: Visit) -> None:
     """P4: it is complete, and yet it did not do what it wanted."""
     question = CallTool("ask_user", {"text": "**Tea** or coffee?", "choices": ["tea", "coffee"]})
@@ -260,7 +262,9 @@ async def test_a_run_that_was_refused_something_says_so_and_names_its_model(visi
     async with visit.chatting(*turns, setting=setting, models=("large", "small")) as server:
         chat = await visit(server.url)
         await chat.say("ask me")
-        await chat.page.get_by_role("region", name="Question").get_by_role("button", name="coffee").click()
+        question_card = chat.page.get_by_role("region", name="Question")
+        await expect(question_card).to_contain_text("Tea or coffee?")
+        await question_card.get_by_role("button", name="coffee").click()
         asked = chat.page.get_by_role("article", name="Question")
         await expect(asked.locator("strong")).to_have_text("Tea")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -275,13 +279,20 @@ async def test_a_run_that_was_refused_something_says_so_and_names_its_model(visi
         await expect(chat.talk).to_contain_text("1 refused")
         await expect(chat.talk).to_contain_text("1 action refused")
         await expect(chat.talk.locator(".talk-facts").last).to_contain_text("large")
+        assert "coffee" in said_to(server.chaos, nth=2)[-1]
         assert not await faults_of(chat.page)
 
 
-async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:
-    """P2: the queue is kept on the server."""
-    gate = Gate()
-    async with visit.chatting([Say("busy"), Wait(gate)], [Say("second answer")]) as server:
+async def test_waiting_messages_are_edited_steered_sent_at_once_and_taken_back(visit: Visit) -> None:
+    """P2: the queue is kept on the server; while it waits behind a stop, nothing looks as if it ran."""
+    gate, later = Gate(), Gate()
+    scripts = (
+        [Say("busy"), Wait(gate)],
+        [Say("second answer")],
+        [Say("still busy"), Wait(later)],
+        [Say("at once"), Wait(later)],
+    )
+    async with visit.chatting(*scripts) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("busy")
@@ -297,6 +308,9 @@ async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:
         await chat.answered("second answer")
         assert said_to(server.chaos, nth=2)[-1] == "two, right"
         await expect(queue).to_have_count(0)
+        await chat.button("New chat").click()
+        await _line_up(chat)
+        assert said_to(server.chaos, nth=4)[1:] == ["still busy", "three"]
 
 
 async def test_what_was_allowed_always_is_listed_in_the_settings_and_taken_back(visit: Visit) -> None:
@@ -366,36 +380,25 @@ async def test_badges_and_titles_count_all_chats_not_only_those_in_the_list(visi
         await expect(chat.page).to_have_title("(2) Holdfast")
 
 
-async def test_three_approvals_are_leafed_through_and_each_is_its_own(visit: Visit) -> None:
-    """P8: an answer is for the card that is seen, whichever that is."""
-    tool = Counted()
-    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
-    calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
-    async with visit.chatting(calls, [Say("done")], setting=setting) as server:
-        chat = await visit(server.url)
-        await chat.say("do all")
-        card = chat.page.get_by_role("region", name="Approval needed")
-        await expect(card).to_contain_text("1 of 3")
-        await expect(card).to_contain_text(re.compile(r"\d left|\d+ [hd] left"))
-        await expect(chat.rows.first).to_contain_text("needs you: 3")
-        await card.get_by_role("button", name="Next").click()
-        await expect(card).to_contain_text("2 of 3")
-        await expect(card).to_contain_text('"path": "b"')
-        await card.get_by_role("button", name="Allow once").click()
-        await expect(card).to_contain_text("1 of 2")
-        for _ in range(2):
-            await expect(card).not_to_contain_text('"path": "b"')
-            await card.get_by_role("button", name="Deny…").click()
-            await card.get_by_role("button", name="Deny", exact=True).click()
-        await chat.answered("done")
-        assert tool.done == [{"path": "b"}]
+class Longwinded(Counted):
+    """Says much about what it is going to do."""
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        del args, workspace
+        return Action(tool=self.name, summary="word " * 2000)
 
 
-async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Visit) -> None:
-    """Zoomed to 200 %, or on a phone held sideways: nothing that decides lies outside of the window."""
-    setting = Setting(tools=(InFolder("shell"),), judge=AsksAbout(frozenset({"shell"})))
+async def test_a_long_action_leaves_the_decision_in_sight_and_is_not_read_out_to_its_end(
+    visit: Visit,
+) -> None:
+    """Zoomed to 200 %, or on a phone held sideways: nothing that decides lies outside of the window.
+
+    A screen reader cannot be asked to skip what a live region says, however late the page is.
+    """
+    tools = (InFolder("shell"), Longwinded("touch"))
+    setting = Setting(tools=tools, judge=AsksAbout(frozenset({"shell", "touch"})))
     call = CallTool("shell", {"command": "\n".join(f"echo {n}" for n in range(30))})
-    async with visit.chatting([call], setting=setting) as server:
+    async with visit.chatting([call], [CallTool("touch", {})], setting=setting) as server:
         chat = await visit(server.url, viewport={"width": 640, "height": 400})
         await chat.say("do it")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -405,21 +408,7 @@ async def test_where_the_screen_is_low_the_decision_is_still_in_sight(visit: Vis
             await expect(card.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
         await expect(card.get_by_text("Approval needed")).to_be_in_viewport(ratio=1)
         await expect(chat.button("Stop")).to_be_in_viewport(ratio=1)
-
-
-class Longwinded(Counted):
-    """Says much about what it is going to do."""
-
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        del args, workspace
-        return Action(tool=self.name, summary="word " * 2000)
-
-
-async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its_end(visit: Visit) -> None:
-    """A screen reader cannot be asked to skip what a live region says."""
-    setting = Setting(tools=(Longwinded("touch"),), judge=AsksAbout(frozenset({"touch"})))
-    async with visit.chatting([CallTool("touch", {})], setting=setting) as server:
-        chat = await visit(server.url)
+        await chat.page.goto(server.url)
         gate = await hold(chat.page, "**/messages?limit=*")
         async with chat.page.expect_response("**/v1/runs", timeout=30_000) as coming:
             await chat.say("do it")
@@ -431,33 +420,27 @@ async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its
         assert len(await said.inner_text()) <= 2000
 
 
-async def test_waiting_messages_are_steered_sent_at_once_and_taken_back(visit: Visit) -> None:
-    """P2: and while they wait behind a stop, nothing looks as if it ran."""
-    gate = Gate()
-    scripts = ([Say("busy"), Wait(gate)], [Say("at once"), Wait(gate)])
-    async with visit.chatting(*scripts) as server:
-        chat = await visit(server.url)
-        await chat.say("one")
-        await chat.answered("busy")
-        for text in ("two", "three", "four"):
-            await chat.box.fill(text)
-            await chat.page.get_by_label("How to send it").select_option("Queue")
-            await chat.box.press("Enter")
-        queue = chat.page.get_by_role("region", name="Queued messages").get_by_role("listitem")
-        await expect(queue).to_have_count(3)
-        await queue.nth(2).get_by_role("button", name="Remove this message").click()
-        await expect(queue).to_have_count(2)
-        await queue.nth(1).get_by_role("button", name="Stop the run and send this").click()
-        await chat.answered("at once")
-        assert said_to(server.chaos, nth=2)[1:] == ["busy", "three"]
-        await expect(chat.rows.first).to_contain_text("running")
-        await queue.get_by_role("button", name="Steer now").click()
-        await expect(queue).to_contain_text("The agent reads it at its next step")
-        await chat.say("five")
-        await expect(queue).to_have_count(2)
-        await chat.button("Stop").click()
-        await chat.sees("Paused.")
-        await expect(chat.rows.first.get_by_title("Messages are waiting")).to_be_visible()
-        await expect(chat.rows.first).not_to_contain_text("running")
-        await chat.button("Clear").click()
-        await expect(queue).to_have_count(0)
+async def _line_up(chat: Chat) -> None:
+    await chat.say("one")
+    await chat.answered("still busy")
+    for text in ("two", "three", "four"):
+        await chat.box.fill(text)
+        await chat.page.get_by_label("How to send it").select_option("Queue")
+        await chat.box.press("Enter")
+    queue = chat.page.get_by_role("region", name="Queued messages").get_by_role("listitem")
+    await expect(queue).to_have_count(3)
+    await queue.nth(2).get_by_role("button", name="Remove this message").click()
+    await expect(queue).to_have_count(2)
+    await queue.nth(1).get_by_role("button", name="Stop the run and send this").click()
+    await chat.answered("at once")
+    await expect(chat.rows.first).to_contain_text("running")
+    await queue.get_by_role("button", name="Steer now").click()
+    await expect(queue).to_contain_text("The agent reads it at its next step")
+    await chat.say("five")
+    await expect(queue).to_have_count(2)
+    await chat.button("Stop").click()
+    await chat.sees("Paused.")
+    await expect(chat.rows.first.get_by_title("Messages are waiting")).to_be_visible()
+    await expect(chat.rows.first).not_to_contain_text("running")
+    await chat.button("Clear").click()
+    await expect(queue).to_have_count(0)

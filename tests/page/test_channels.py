@@ -22,6 +22,11 @@ async def panel_of(chat: Chat) -> Locator:
     return chat.page.get_by_role("dialog", name="Channels")
 
 
+async def look_again(page: Page) -> None:
+    """What is shown is read anew at once, as when the network is back."""
+    await page.evaluate("() => void dispatchEvent(new Event('online'))")
+
+
 async def fits(page: Page) -> bool:
     """Whether nothing has to be scrolled sideways."""
     return await page.evaluate(
@@ -116,9 +121,8 @@ async def test_a_test_message_says_what_became_of_it_and_trouble_is_marked(visit
             assert await faults_of(chat.page) == []
 
 
-async def test_without_channels_the_panel_says_how_to_get_the_first_in_one_size_of_words(
-    visit: Visit,
-) -> None:
+async def test_the_panel_says_how_to_get_the_first_channel_and_follows_its_state(visit: Visit) -> None:
+    """Also while a code is shown, which says if the channel is away; what the server quotes is code."""
     async with visit.chatting() as server:
         chat = await visit(server.url)
         panel = await panel_of(chat)
@@ -133,22 +137,14 @@ async def test_without_channels_the_panel_says_how_to_get_the_first_in_one_size_
         assert len(set(sizes)) == 1
         assert await fits(chat.page)
         assert await faults_of(chat.page) == []
-
-
-async def test_what_the_server_quotes_is_code_and_a_code_for_a_channel_that_is_away_says_so(
-    visit: Visit,
-) -> None:
-    """The panel follows the state of the channel, also while a code is shown."""
-    hint = "`token` begins with xoxb-, `app_token` with xapp-"
-    shown = {"name": "slack", "kind": "slack", "since": 1.0}
-    failed = {**shown, "state": "failed", "problem": "The two tokens are swapped", "hint": hint}
-    answer = {"object": "list", "data": [failed]}
-    async with visit.chatting() as server:
-        chat = await visit(server.url)
+        hint = "`token` begins with xoxb-, `app_token` with xapp-"
+        shown = {"name": "slack", "kind": "slack", "since": 1.0}
+        failed = {**shown, "state": "failed", "problem": "The two tokens are swapped", "hint": hint}
+        answer = {"object": "list", "data": [failed]}
         await chat.page.route("**/api/channels", lambda route: route.fulfill(json=answer))
         code = {"code": "ABCD2345", "expires_in_s": 600}
         await chat.page.route("**/api/channels/slack/pair", lambda route: route.fulfill(json=code))
-        panel = await panel_of(chat)
+        await look_again(chat.page)
         line = panel.locator(".facts .line")
         await expect(line).to_have_text(f"The two tokens are swapped. {hint.replace('`', '')}")
         await expect(line.locator("code")).to_have_text(["token", "app_token"])
@@ -157,6 +153,7 @@ async def test_what_the_server_quotes_is_code_and_a_code_for_a_channel_that_is_a
         away = made.get_by_text("The channel isn't connected now, so nobody can use the code yet.")
         await expect(away).to_be_visible()
         answer["data"] = [{**shown, "state": "connected"}]
+        await look_again(chat.page)
         await expect(away).to_have_count(0)
         await expect(made).to_contain_text("ABCD2345")
 

@@ -29,13 +29,8 @@ PICTURE = (
 
 
 async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Path) -> None:
-    async with visit.chatting(
-        [
-            Say("one"),
-        ],
-        [Say("two")],
-        [Say("three")],
-    ) as server:
+    """A fork keeps the title, and says what it is."""
+    async with visit.chatting([Say("one")], [Say("two")], [Say("three")]) as server:
         chat = await visit(server.url)
         await chat.say("first")
         await chat.answered("one")
@@ -45,9 +40,19 @@ async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Pa
         await chat.talk.get_by_role("button", name="Fork from here").nth(1).click()
         await expect(chat.rows).to_have_count(2)
         await chat.answered("one")
+        await expect(chat.page.get_by_role("heading", name="first", exact=True)).to_be_visible()
+        await expect(chat.rows.filter(has_text="first")).to_have_count(2)
         await chat.say("another second")
         await chat.answered("three")
         assert said_to(server.chaos, nth=3) == ["first", "one", "another second"]
+        await chat.is_over()
+        forked = chat.page.url
+        await chat.page.reload()
+        await chat.page.get_by_text("This chat is a fork.").get_by_role("link").click()
+        await expect(chat.page.get_by_text("This chat is a fork.")).to_have_count(0)
+        assert chat.page.url != forked
+        await chat.page.go_back()
+        await chat.answered("three")
 
         menu = chat.page.get_by_role("menuitem")
         for name, suffix in (("Export as JSON", "json"), ("Export as Markdown", "md")):
@@ -109,10 +114,13 @@ async def test_the_list_says_what_goes_on_in_other_chats(visit: Visit) -> None:
         await expect(row).not_to_contain_text("unread")
 
 
-async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
+async def test_files_are_chosen_pasted_and_dropped_up_to_20_of_them(visit: Visit) -> None:
     async with visit.chatting([Say("seen")]) as server:
         chat = await visit(server.url)
         attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
+        notes = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"seven apples"}
+        await chat.page.get_by_label("Files to attach").set_input_files([notes])  # pyright: ignore[reportArgumentType]
+        await expect(attachments).to_contain_text(["12 B"])
         await chat.page.evaluate(
             """() => {
               const carrying = name => {
@@ -128,12 +136,24 @@ async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
                 document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent(kind, drop));
             }"""
         )
-        await expect(attachments).to_contain_text(["19 B", "20 B"])  # their sizes, once they are uploaded
-        await chat.say("read both")
+        await expect(attachments).to_contain_text(["12 B", "19 B", "20 B"])  # once they are uploaded
+        await chat.say("read them")
         await chat.answered("seen")
+        await expect(chat.people.last).to_contain_text("notes.txt")
         told = str(server.chaos.seen.requests[0].body)
+        assert "seven apples" in told
         assert "words of pasted.txt" in told
         assert "words of dropped.txt" in told
+        await chat.page.evaluate(
+            """() => {
+              const data = new DataTransfer();
+              for (let n = 0; n < 21; n += 1) data.items.add(new File(['x'], `${n}.txt`));
+              const drop = {dataTransfer: data, bubbles: true, cancelable: true};
+              document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent('drop', drop));
+            }"""
+        )
+        await chat.sees("You can attach up to 20 files. The rest were left out.")
+        await expect(attachments).to_have_count(20)
 
 
 async def test_a_file_that_no_model_reads_and_a_long_paste_are_files_for_the_agent(
@@ -238,22 +258,6 @@ async def test_what_cannot_be_shown_or_attached_says_so_and_an_edit_keeps_the_fi
         assert "/compact" not in said_to(server.chaos, nth=2)
 
 
-async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> None:
-    async with visit.chatting() as server:
-        chat = await visit(server.url)
-        await chat.page.evaluate(
-            """() => {
-              const data = new DataTransfer();
-              for (let n = 0; n < 21; n += 1) data.items.add(new File(['x'], `${n}.txt`));
-              const drop = {dataTransfer: data, bubbles: true, cancelable: true};
-              document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent('drop', drop));
-            }"""
-        )
-        await chat.sees("You can attach up to 20 files. The rest were left out.")
-        attachments = chat.page.get_by_role("list", name="Attachments").get_by_role("listitem")
-        await expect(attachments).to_have_count(20)
-
-
 async def test_the_list_goes_on_where_a_page_of_it_failed(visit: Visit) -> None:
     store = MemoryStore()
     for n in range(55):
@@ -271,8 +275,8 @@ async def test_the_list_goes_on_where_a_page_of_it_failed(visit: Visit) -> None:
     await store.close()
 
 
-async def test_nothing_of_a_chat_stays_in_the_browser_but_what_was_not_sent(visit: Visit) -> None:
-    """P11, P7: the server alone has answers, queues and cursors."""
+async def test_nothing_of_a_chat_stays_in_the_browser(visit: Visit) -> None:
+    """P11, P7: the server alone has answers, queues and cursors, and what was written and not sent."""
     gate = Gate()
     async with visit.chatting([Say("half a secret"), Wait(gate)]) as server:
         chat = await visit(server.url)
@@ -285,4 +289,6 @@ async def test_nothing_of_a_chat_stays_in_the_browser_but_what_was_not_sent(visi
         stored = await chat.page.evaluate(kept)
         assert "secret" not in stored
         assert "say it" not in stored
+        other = await visit(chat.page.url)
+        await expect(other.box).to_have_value("an unsent thought")
         gate.open()

@@ -4,8 +4,6 @@ import asyncio
 import re
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,57 +11,15 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from page.browsing import Visit
+from page.program import configure, process
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-CONFIG = """
-[server]
-port = {port}
-data_dir = "{folder}/data"
-{keys}
-[agent]
-title_target = "off"
-workspace = "{folder}/work"
-[[approvals.rules]]
-allow = "shell"
-argv = ["sleep"]
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-api_key = "sk-test-of-a-key"
-"""
-OPEN = "api_keys = []"
 # Whether the log of the open session holds the start of a tool.
 STARTED = """async () => {
   const answer = await fetch(`/api/sessions/${location.pathname.split('/')[2]}/events?limit=1000`);
   return (await answer.json()).events.some(event => event.type === 'tool.started');
 }"""
-
-
-def configure(folder: Path, chaos: ChaosServer, *, port: int = 0, keys: str = OPEN) -> None:
-    (folder / "work").mkdir(exist_ok=True)
-    text = CONFIG.format(folder=folder, url=chaos.base_url, port=port, keys=keys)
-    (folder / "holdfast.toml").write_text(text)
-
-
-@asynccontextmanager
-async def process(folder: Path, *, end_with: signal.Signals = signal.SIGKILL) -> AsyncGenerator[str]:
-    """`holdfast serve`; the address that it prints for a browser."""
-    started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-    assert started.stdout is not None
-    try:
-        while not (line := (await started.stdout.readline()).decode()).startswith("Open "):
-            assert line, "the server did not start"
-        yield line.split()[1]
-    finally:
-        started.send_signal(end_with)
-        await started.communicate()
 
 
 async def sign_in_link(folder: Path) -> str:

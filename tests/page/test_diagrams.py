@@ -77,8 +77,15 @@ async def test_a_diagram_is_drawn_when_its_block_is_closed_and_a_broken_one_stay
 
 
 async def test_a_hostile_diagram_runs_nothing_fetches_nothing_and_links_nowhere(visit: Visit) -> None:
-    """P11."""
-    async with visit.chatting([Say(fenced(*HOSTILE, GOOD))]) as server:
+    """P11: and changes not how diagrams are drawn, so that their text is always readable.
+
+    Not by a directive, and not in its front matter.
+    """
+    settings = '{"theme": "dark", "themeVariables": {"primaryTextColor": "#fff"}, "look": "handDrawn", '
+    settings += '"fontSize": 90, "securityLevel": "loose", "flowchart": {"nodeSpacing": 900}}'
+    front = f"---\nconfig: {settings}\n---\n{GOOD}"
+    same = (GOOD, f"%%{{init: {settings}}}%%\n{GOOD}", f"%%{{initialize: {settings}}}%%\n{GOOD}", front)
+    async with visit.chatting([Say(fenced(*HOSTILE, GOOD))], [Say(fenced(*same))]) as server:
         chat = await visit(server.url)
         sent: list[str] = []
         dialogs: list[str] = []
@@ -104,17 +111,9 @@ async def test_a_hostile_diagram_runs_nothing_fetches_nothing_and_links_nowhere(
         assert await chat.page.evaluate("window.hacked ?? 'no'") == "no"
         assert (sent, dialogs) == ([], [])
         assert await chat.answers.last.locator("a, figure script").count() == 0
-
-
-async def test_no_diagram_changes_how_diagrams_are_drawn(visit: Visit) -> None:
-    """P11: not by a directive and not in its front matter, so that its text is always readable."""
-    settings = '{"theme": "dark", "themeVariables": {"primaryTextColor": "#fff"}, "look": "handDrawn", '
-    settings += '"fontSize": 90, "securityLevel": "loose", "flowchart": {"nodeSpacing": 900}}'
-    front = f"---\nconfig: {settings}\n---\n{GOOD}"
-    same = (GOOD, f"%%{{init: {settings}}}%%\n{GOOD}", f"%%{{initialize: {settings}}}%%\n{GOOD}", front)
-    async with visit.chatting([Say(fenced(*same))]) as server:
-        chat = await visit(server.url)
-        await chat.say("draw")
+        await chat.is_over()
+        await chat.button("New chat").click()
+        await chat.say("draw the same")
         await expect(pictures(chat)).to_have_count(len(same))
         drawn = await pictures(chat).evaluate_all("all => all.map(one => one.src)")
         assert len({re.sub(r"diagram-\d+", "", one) for one in drawn}) == 1

@@ -12,11 +12,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: Visit) -> None:
-    """P4: each ending is told as what it is."""
+    """P4: each ending is told as what it is. A thought is over once words follow it."""
+    gate = Gate()
     scripts = (
         [Say("I am busy."), CallTool("touch", {"path": "a"})],
         [Refuse("Not this.")],
         *([Say("Once upon a"), Finish("length")] for _ in range(4)),
+        [Think("let me see"), Say("It is"), Wait(gate), Say(" so.")],
     )
     async with visit.chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
         await server.served.ended(await server.served.start(session_id="budget", budget={"turns": 1}))
@@ -36,12 +38,7 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         await expect(verdict).to_contain_text("Cut off at the length limit.")
         await expect(verdict).to_contain_text("Send “continue” to get the rest")
         await expect(chat.button("Retry")).to_be_visible()
-
-
-async def test_a_thought_is_over_once_words_follow_it(visit: Visit) -> None:
-    gate = Gate()
-    async with visit.chatting([Think("let me see"), Say("It is"), Wait(gate), Say(" so.")]) as server:
-        chat = await visit(server.url)
+        await chat.button("New chat").click()
         await chat.say("is it so?")
         await chat.answered("It is")
         await expect(chat.talk.get_by_role("group", name="Activity")).to_have_text("Thought · 3 words")

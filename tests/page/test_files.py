@@ -3,10 +3,11 @@
 import asyncio
 import os
 import zlib
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from holdfast.chaos import Say
 from page.browsing import Chat, Visit, faults_of
@@ -70,7 +71,6 @@ def fill(root: Path) -> None:
     (root / REVERSED).write_text(f"# Title\n\n{SCRIPT}\n\n[link](javascript:alert(1))\n")
     (root / "table.csv").write_text('name,"a, b"\nx,"1 ""2"""\n<b>,3\n')
     (root / "picture.png").write_bytes(png())
-    (root / "paper.pdf").write_bytes(pdf())
     (root / ".env").write_text("KEY=1")
     (root / "there.txt").write_text("old")
     Path(os.fsdecode(os.fsencode(root) + b"/odd-\xff")).touch()
@@ -150,11 +150,23 @@ async def _read(chat: Chat, panel: Locator) -> None:
     assert await faults_of(chat.page) == []
     await opened(panel, "picture.png")
     await expect(panel.get_by_role("img", name="picture.png")).to_have_js_property("naturalWidth", 64)
-    await opened(panel, "paper.pdf")
-    await expect(panel.locator("iframe")).to_have_attribute("title", "paper.pdf")
-    await _viewer_started(chat.page)
     await panel.get_by_role("button", name="Back to files").click()
     await expect(row(panel, "there.txt")).to_be_visible()
+
+
+async def test_a_pdf_opens_in_the_browsers_own_viewer(whole_browser: Browser, tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "paper.pdf").write_bytes, pdf())
+    async with AsyncExitStack() as stack:
+        visit = Visit(whole_browser, stack)
+        async with visit.chatting([Say("Hello.")], setting=Setting(workspace=tmp_path)) as server:
+            await server.served.ended(await server.served.start(session_id="s"))
+            chat = await visit(f"{server.url}/s/s")
+            await chat.button("Files").click()
+            panel = chat.page.get_by_role("complementary", name="Files")
+            await opened(panel, "paper.pdf")
+            await expect(panel.locator("iframe")).to_have_attribute("title", "paper.pdf")
+            await _viewer_started(chat.page)
+    assert not visit.errors
 
 
 async def _viewer_started(page: Page) -> None:

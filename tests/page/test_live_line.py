@@ -24,7 +24,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from page.browsing import UNHURRIED, Chat, Visit
-from page.test_crashes import configure, process
+from page.program import configure, process
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
 
@@ -144,6 +144,7 @@ STANDING = {
 async def test_the_line_says_what_the_log_says(visit: Visit) -> None:
     """P3: also after a reload, from what the server then says of the run; an ended run has no line."""
     scripts = [script for name, row in STANDING.items() for script in row.scripts(f"was {name}")]
+    scripts.append([rate_limited_s(600)])
     async with holding(visit, *scripts, setting=Setting(tools=(Counted(),))) as (chat, store):
         for name, row in STANDING.items():
             store.hold(row.before, nth=row.nth)
@@ -155,6 +156,8 @@ async def test_the_line_says_what_the_log_says(visit: Visit) -> None:
             store.gate.open()
             await chat.answered(f"was {name}")
             await expect(live(chat), name).to_have_count(0)
+        await chat.say("gated, before the server says for how long")
+        await says(chat, "Waiting for the provider")
 
 
 LONG_PATH = "docs/a long name.md " + "of many words " * 4 + "and an end.md"
@@ -176,12 +179,20 @@ BEGINS_BESIDE_ITS_DOT = """line => {
 
 
 async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit) -> None:
-    """P3."""
+    """P3: also of one that was just approved."""
     tools = {name: Held(name) for name in SAID_OF_TOOLS}
-    scripts: list[Script] = []
+    scripts: list[Script] = [[TOUCH], [Say("touched")]]
     for name, (args, *_) in SAID_OF_TOOLS.items():
         scripts += [CallTool(name, args)], [Say(f"used {name}")]
-    async with holding(visit, *scripts, setting=Setting(tools=tuple(tools.values()))) as (chat, store):
+    setting = Setting(tools=(Counted(), *tools.values()), judge=AsksAbout(frozenset({"touch"})))
+    async with holding(visit, *scripts, setting=setting) as (chat, store):
+        store.hold(e.ToolStarted)
+        await chat.say("touch it")
+        await says(chat, "Waiting for your approval")
+        await chat.page.get_by_role("button", name="Once").click()
+        await says(chat, "About to run touch a.py")
+        store.gate.open()
+        await chat.answered("touched")
         for name, (_, target, to_do, doing) in SAID_OF_TOOLS.items():
             store.hold(e.ToolStarted)
             await chat.say("go")
@@ -197,20 +208,30 @@ async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit) -> None:
 
 
 async def test_an_answer_that_has_gone_silent_is_waited_for(visit: Visit) -> None:
-    """P3: also without a word of the server, and after a reload, when nobody knows for how long."""
+    """P3: also without a word of the server, and after a reload, when nobody knows for how long.
+
+    P7: without a network nothing is heard of the run, so nothing is said about it, and nothing is counted.
+    """
     gate = Gate()
     script = [Say("half"), Wait(gate), Say(" whole")]
     async with visit.chatting(script, setting=Setting(options=LOG_ALONE)) as server:
-        chat = await visit(server.url)
+        context = await visit.context()
+        await context.clock.install()
+        chat = await visit(server.url, context)
         await chat.say("go")
         await chat.answered("half")
+        await context.clock.fast_forward(10_000)
         await says(chat, "Waiting for m")
         await expect(live(chat).locator(".live-part").first).to_have_text(re.compile(r"^\d+ s$"))
         await chat.page.reload()
         await chat.answered("half")
         await says(chat, "Waiting for m")
+        await chat.page.context.set_offline(True)
+        await expect(live(chat)).to_have_text("Offlinenothing is lost; this page will catch up")
         gate.open()
+        await chat.page.context.set_offline(False)
         await chat.answered("half whole")
+        await expect(live(chat)).to_have_count(0)
 
 
 async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
@@ -237,30 +258,27 @@ async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
             await visit.leave(url)
 
 
-async def test_between_the_answer_to_an_approval_and_its_tool_the_line_says_what_is_next(
-    visit: Visit,
-) -> None:
-    """P3."""
-    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
-    async with holding(visit, [TOUCH], [Say("done")], setting=setting) as (chat, store):
-        store.hold(e.ToolStarted)
-        await chat.say("go")
-        await says(chat, "Waiting for your approval")
-        await chat.page.get_by_role("button", name="Once").click()
-        await says(chat, "About to run touch a.py")
-        store.gate.open()
-        await chat.answered("done")
-
-
-async def test_of_two_tools_that_need_approval_one_runs_while_the_other_waits(visit: Visit) -> None:
-    """P3: the card says that it waits; the line says what happens."""
-    held = Held()
-    setting = Setting(tools=(held, Counted()), judge=AsksAbout(frozenset({"held", "touch"})))
-    async with visit.chatting(
-        [CallTool("held", {"path": "b"}), TOUCH], [Say("done")], setting=setting
-    ) as server:
+async def test_of_several_tools_and_requests_the_line_names_what_happens(visit: Visit) -> None:
+    """P3: tools that run are counted, and the last is named; a card says that it waits."""
+    file, mcp, held = Held("read_file", traits=BESIDE), Held("github__search", traits=BESIDE), Held()
+    setting = Setting(tools=(file, mcp, held, Counted()), judge=AsksAbout(frozenset({"held", "touch"})))
+    scripts = (
+        [CallTool("read_file", {"path": "a.py"}), CallTool("github__search", {"query": "bugs"})],
+        [Say("found")],
+        [CallTool("held", {"path": "b"}), TOUCH],
+        [Say("done")],
+        [CallTool("ask_user", {"text": "Which?"})],
+    )
+    async with visit.chatting(*scripts, setting=setting) as server:
         chat = await visit(server.url)
-        await chat.say("go")
+        await chat.say("find it")
+        await says(chat, "Running 2 tools")
+        file.gate.open()
+        await says(chat, "Running github__search bugs")
+        mcp.gate.open()
+        await chat.answered("found")
+        await chat.is_over()
+        await chat.say("change it")
         await chat.page.get_by_role("button", name="Once").click()
         await says(chat, "Running held b")
         card = chat.page.get_by_role("region", name="Approval needed")
@@ -269,43 +287,9 @@ async def test_of_two_tools_that_need_approval_one_runs_while_the_other_waits(vi
         await says(chat, "Waiting for your approval")
         await card.get_by_role("button", name="Once").click()
         await chat.answered("done")
-
-
-async def test_several_tools_are_counted_and_the_last_is_named(visit: Visit) -> None:
-    """P3: whichever kind of tool it is."""
-    file, mcp = Held("read_file", traits=BESIDE), Held("github__search", traits=BESIDE)
-    calls = [CallTool("read_file", {"path": "a.py"}), CallTool("github__search", {"query": "bugs"})]
-    async with visit.chatting(calls, [Say("done")], setting=Setting(tools=(file, mcp))) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await says(chat, "Running 2 tools")
-        file.gate.open()
-        await says(chat, "Running github__search bugs")
-        mcp.gate.open()
-        await chat.answered("done")
-
-
-async def test_a_question_is_waited_for(visit: Visit) -> None:
-    """P3."""
-    async with visit.chatting([CallTool("ask_user", {"text": "Which?"})], [Say("done")]) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
+        await chat.is_over()
+        await chat.say("ask me")
         await says(chat, "Waiting for your answer")
-
-
-async def test_a_stop_is_said_until_the_last_tool_is_dead(visit: Visit) -> None:
-    """P5: nobody reads that a tool runs, or that the model answers, once they have stopped it."""
-    slow = SlowToStop("slow")
-    setting = Setting(tools=(slow,), options=AT_ONCE)
-    async with visit.chatting([CallTool("slow", {})], setting=setting) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await says(chat, "Running slow")
-        await chat.button("Stop").click()
-        await says(chat, "Stopping")
-        slow.gate.open()
-        await chat.sees("Stopped")
-        await expect(live(chat)).to_have_count(0)
 
 
 async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
@@ -330,22 +314,28 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize(("script", "line"), ADDED.values(), ids=ADDED)
-async def test_the_line_says_what_only_the_server_knows(visit: Visit, script: Script, line: str) -> None:
-    """P3: which deadline is next, and what happens then; at once after a reload."""
-    async with visit.chatting(script, setting=Setting(options=AT_ONCE)) as server:
+async def test_the_line_says_what_only_the_server_knows(visit: Visit) -> None:
+    """P3: which deadline is next, and what happens then; at once after a reload.
+
+    P5: nobody reads that a tool runs, or that the model answers, once they have stopped it.
+    """
+    slow = SlowToStop("slow")
+    scripts = ([CallTool("slow", {})], *(script for script, _ in ADDED.values()))
+    async with visit.chatting(*scripts, setting=Setting(tools=(slow,), options=AT_ONCE)) as server:
         chat = await visit(server.url)
         await chat.say("go")
-        await expect(live(chat)).to_have_text(re.compile(line))
-        await chat.page.reload()
-        await expect(live(chat)).to_have_text(re.compile(line))
-
-
-async def test_a_gate_is_told_from_the_log_before_the_server_says_how_long(visit: Visit) -> None:
-    """P3."""
-    async with holding(visit, [rate_limited_s(600)]) as (chat, _):
-        await chat.say("go")
-        await says(chat, "Waiting for the provider")
+        await says(chat, "Running slow")
+        await chat.button("Stop").click()
+        await says(chat, "Stopping")
+        slow.gate.open()
+        await chat.sees("Stopped")
+        await expect(live(chat)).to_have_count(0)
+        for name, (_, line) in ADDED.items():
+            await chat.button("New chat").click()
+            await chat.say(name)
+            await expect(live(chat), name).to_have_text(re.compile(line))
+            await chat.page.reload()
+            await expect(live(chat), f"{name}, after a reload").to_have_text(re.compile(line))
 
 
 async def test_the_line_names_the_model_that_was_fallen_back_to(visit: Visit) -> None:
@@ -410,18 +400,3 @@ async def test_the_line_says_that_a_run_goes_on_after_a_restart(visit: Visit) ->
             await chat.answered("whole")
             await visit.leave(server.url)
     await store.close()
-
-
-async def test_without_a_network_the_line_says_so_and_counts_nothing(visit: Visit) -> None:
-    """P7: nothing is heard of the run, so nothing is said about it."""
-    gate = Gate()
-    async with visit.chatting([Say("half"), Wait(gate), Say(" whole")]) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await chat.answered("half")
-        await chat.page.context.set_offline(True)
-        await expect(live(chat)).to_have_text("Offlinenothing is lost; this page will catch up")
-        gate.open()
-        await chat.page.context.set_offline(False)
-        await chat.answered("half whole")
-        await expect(live(chat)).to_have_count(0)

@@ -57,7 +57,10 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
 
 
 async def test_what_was_learned_today_is_taken_back_with_one_click(visit: Visit) -> None:
-    """P13: and what was learned after it stays."""
+    """P13: and what was learned after it stays.
+
+    P11: chats that still have what was forgotten are deleted from there.
+    """
     facts = [
         CallTool("remember", {"about": "user", "text": text, "reason": "for later"})
         for text in ("likes tea", "has a cat")
@@ -80,21 +83,10 @@ async def test_what_was_learned_today_is_taken_back_with_one_click(visit: Visit)
         await tea.get_by_role("button", name="Open the message").click()
         await expect(dialog).to_have_count(0)
         await expect(chat.page.get_by_role("article", name="You")).to_be_visible()
-
-
-async def test_chats_that_still_have_what_was_forgotten_are_deleted_from_there(visit: Visit) -> None:
-    """P11."""
-    remember = CallTool("remember", {"about": "user", "text": "likes tea", "reason": "for later"})
-    setting = Setting(tools=(Remember(),), memory="auto")
-    async with visit.chatting([remember], [Say("noted")], setting=setting) as server:
-        chat = await visit(server.url)
-        await chat.say("I like tea")
-        await chat.answered("noted")
         await chat.button("Settings").click()
         await chat.page.get_by_role("dialog").get_by_role("button", name="Memory").click()
-        memory = chat.page.get_by_role("dialog", name="Memory").get_by_role("region", name="About you")
         await memory.get_by_text("Forget", exact=True).click()
-        await memory.get_by_role("textbox").fill("tea")
+        await memory.get_by_role("textbox").fill("cat")
         await memory.get_by_role("button", name="Forget it for good").click()
         await memory.get_by_role("button", name="Delete").click()
         assert len((await server.served.get("/api/sessions"))[1]["data"]) == 1, "it asks once more"

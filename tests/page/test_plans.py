@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.tools.plan import FinishGoal, UpdatePlan
-from page.browsing import Visit, faults_of
+from page.browsing import Chat, Visit, faults_of
 from server.toolbox import Counted
 from serving import Setting
 
@@ -61,7 +61,12 @@ async def test_each_round_of_a_goal_is_visible(visit: Visit) -> None:
 
 
 async def test_a_slash_shows_what_can_be_written_instead_of_a_message(visit: Visit) -> None:
-    async with visit.chatting([Say("planned")], setting=Setting(tools=(UpdatePlan(),))) as server:
+    """A command that there is not is held back once.
+
+    What was meant for the page costs no call of the model, and what was meant for the model gets there.
+    """
+    scripts = ([Say("planned")], [Say("a path, then")], [Say("again")])
+    async with visit.chatting(*scripts, setting=Setting(tools=(UpdatePlan(),))) as server:
         chat = await visit(server.url)
         commands = chat.page.get_by_role("list", name="Commands").get_by_role("button")
         await chat.box.press_sequentially("/")
@@ -89,33 +94,33 @@ async def test_a_slash_shows_what_can_be_written_instead_of_a_message(visit: Vis
         await chat.page.keyboard.press("Enter")
         await expect(chat.box).to_have_value("/goal ")
         await expect(chat.box).to_be_focused()
-
-
-async def test_help_is_shown_and_a_command_that_there_is_not_is_held_back_once(visit: Visit) -> None:
-    """What was meant for the page costs no call of the model, and what was meant for the model gets there."""
-    async with visit.chatting([Say("a path, then")], [Say("again")]) as server:
-        chat = await visit(server.url)
-        await chat.say("/help")
-        shown = chat.page.get_by_role("dialog", name="Commands and shortcuts")
-        await expect(shown.get_by_text("/compact")).to_be_visible()
-        assert await faults_of(chat.page) == []
-        await chat.page.keyboard.press("Escape")
-        await expect(chat.box).to_have_value("")
-        said = chat.page.get_by_role("form", name="Message").get_by_role("alert")
-        await chat.say("/etc/hosts is wrong")  # a path is no command
-        await chat.answered("a path, then")
         await chat.is_over()
-        await chat.say("/stop now")
-        await expect(said).to_have_text(
-            "There is no such command; /help lists them. Send it again if it is a message."
-        )
-        await expect(said.locator("code")).to_have_text("/help")
-        await expect(chat.people).to_have_count(1)
-        await chat.box.press_sequentially("!")
-        await expect(said).to_have_count(0)
-        await chat.box.press("Enter")
-        await expect(said).to_be_visible()
-        await chat.box.press("Enter")
-        await chat.answered("again")
-        await expect(chat.people.last).to_contain_text("/stop now!")
-        assert len(server.chaos.seen.requests) == 2
+        await _hold_back(chat)
+        assert len(server.chaos.seen.requests) == 3
+
+
+async def _hold_back(chat: Chat) -> None:
+    """Help is shown, a path is sent, and what is no command is sent at the second attempt."""
+    await chat.say("/help")
+    shown = chat.page.get_by_role("dialog", name="Commands and shortcuts")
+    await expect(shown.get_by_text("/compact")).to_be_visible()
+    assert await faults_of(chat.page) == []
+    await chat.page.keyboard.press("Escape")
+    await expect(chat.box).to_have_value("")
+    said = chat.page.get_by_role("form", name="Message").get_by_role("alert")
+    await chat.say("/etc/hosts is wrong")  # a path is no command
+    await chat.answered("a path, then")
+    await chat.is_over()
+    await chat.say("/stop now")
+    await expect(said).to_have_text(
+        "There is no such command; /help lists them. Send it again if it is a message."
+    )
+    await expect(said.locator("code")).to_have_text("/help")
+    await expect(chat.people).to_have_count(2)
+    await chat.box.press_sequentially("!")
+    await expect(said).to_have_count(0)
+    await chat.box.press("Enter")
+    await expect(said).to_be_visible()
+    await chat.box.press("Enter")
+    await chat.answered("again")
+    await expect(chat.people.last).to_contain_text("/stop now!")

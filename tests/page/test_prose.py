@@ -41,13 +41,20 @@ async def policy_faults(page: Page) -> list[str]:
 
 
 async def test_maths_is_laid_out_once_it_is_closed_and_copied_as_its_source(visit: Visit) -> None:
+    """Where the formulas cannot be fetched, it stays its source."""
     gate = Gate()
     begun = r"So \(a+b\), $x^2$ and \(c\,d"
     rest = "\\) cost $5 and $6.\n\n$$\n\\frac{1}{2}\n$$\n\nor\n\n\\[ \\sqrt{x} \\]\n"
-    async with visit.chatting([Say(begun), Wait(gate), Say(rest)]) as server:
+    async with visit.chatting([Say(r"So \(a+b\).")], [Say(begun), Wait(gate), Say(rest)]) as server:
         context = await visit.context()
         await context.add_init_script(WATCHED)
         chat = await visit(server.url, context)
+        await chat.page.route("**/assets/maths-*", lambda route: route.abort("connectionrefused"))
+        await chat.say("one")
+        await chat.answered(r"So \(a+b\).")
+        await chat.is_over()
+        await chat.page.unroute_all()
+        await chat.button("New chat").click()
         asked = requests_of(chat.page)
         async with chat.page.expect_request(re.compile(r"\.woff2"), timeout=60_000):
             await chat.say("calculate")
@@ -70,6 +77,7 @@ async def test_maths_is_laid_out_once_it_is_closed_and_copied_as_its_source(visi
 
 
 async def test_maths_that_means_harm_or_nothing_is_shown_as_its_source(visit: Visit) -> None:
+    """Footnotes lead there and back, and parts fold."""
     bad = [
         r"\(\undefinedmacro{x}\)",
         r"\(\def\a{\a\a}\a\)",
@@ -87,7 +95,10 @@ async def test_maths_that_means_harm_or_nothing_is_shown_as_its_source(visit: Vi
         rf"\({'x^{' * 900}{'}' * 900}\)",
     ]
     text = "\n\n".join([*bad, *odd, r"\(fine\)"])
-    async with visit.chatting([Say(text)]) as server:
+    gate = Gate()
+    notes = "[^1]: The *note*.\n\n<details>\n<summary>More</summary>\n\n- inside\n\n</details>\n\nEnd"
+    noted = [Say("A claim[^1], a class [^abc].\n\n"), Wait(gate), Say(notes)]
+    async with visit.chatting([Say(text)], noted) as server:
         context = await visit.context()
         await context.add_init_script(WATCHED)
         chat = await visit(server.url, context)
@@ -101,26 +112,9 @@ async def test_maths_that_means_harm_or_nothing_is_shown_as_its_source(visit: Vi
         assert 0 < max(await answer.locator(".katex-rule").evaluate_all(heights)) < 300
         assert await answer.evaluate(COVERED) == []
         assert await policy_faults(chat.page) == []
-
-
-async def test_maths_stays_its_source_where_the_formulas_cannot_be_fetched(visit: Visit) -> None:
-    async with visit.chatting([Say(r"So \(a+b\).")], [Say(r"Again \(c+d\).")]) as server:
-        chat = await visit(server.url)
-        await chat.page.route("**/assets/maths-*", lambda route: route.abort("connectionrefused"))
-        await chat.say("one")
-        await chat.answered(r"So \(a+b\).")
-        await chat.page.unroute_all()
-        await chat.say("two")
-        await expect(chat.answers.last.locator("annotation")).to_have_text("c+d")
-
-
-async def test_footnotes_lead_there_and_back_and_parts_fold(visit: Visit) -> None:
-    gate = Gate()
-    rest = "[^1]: The *note*.\n\n<details>\n<summary>More</summary>\n\n- inside\n\n</details>\n\nEnd"
-    async with visit.chatting([Say("A claim[^1], a class [^abc].\n\n"), Wait(gate), Say(rest)]) as server:
-        chat = await visit(server.url)
+        await chat.is_over()
+        await chat.button("New chat").click()
         await chat.say("tell")
-        answer = chat.answers.last
         await expect(answer).to_have_text("A claim[^1], a class [^abc].")
         gate.open()
         await expect(answer.get_by_text("End")).to_be_visible()

@@ -7,7 +7,7 @@ from playwright.async_api import Locator, expect
 
 from holdfast.chaos import Say
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Chat, Visit, is_draft
+from page.browsing import Chat, Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
@@ -53,7 +53,7 @@ async def test_a_search_leads_to_the_message_itself_however_far_above_it_stands(
         # Whoever comes there again by scrolling is not pulled to it.
         await chat.button("Jump to the newest message").click()
         await expect(chat.talk.get_by_text("Question 79: where does")).to_have_count(0)
-        await scroll_until(chat, "Question 79: where does", by=-600)
+        await scroll_until(chat, "Question 79: where does", by=-2000)
         await expect(chat.page.locator(".talk-row:focus")).to_have_count(0)
         # The address of a hit is good for another tab, too.
         other = await visit(f"{server.url}{address}")
@@ -99,6 +99,7 @@ READ_ALL = """async box => {
 
 
 async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit: Visit) -> None:
+    """P7: what stands above the window is the server's to say; a tab that only watches sees a rewind."""
     store = MemoryStore()
     await put_long_session(store, "long", exchanges=300)
     async with visit.chatting(setting=Setting(store=store)) as server:
@@ -119,6 +120,13 @@ async def test_what_is_far_out_of_sight_leaves_the_page_and_its_room_stays(visit
         assert abs(after["y"] - before["y"]) < 2
         await chat.button("Jump to the newest message").click()
         await chat.sees("Question 300: where does the time go?")
+        await chat.page.reload()  # only the window is in the page again
+        await chat.sees("Question 300: where does the time go?")
+        await chat.mark()
+        await server.served.post("/api/sessions/long/rewind", {"to_seq": 101})
+        await chat.sees("Question 10: where does the time go?")
+        await expect(chat.people).to_have_count(10)
+        assert await chat.was_not_reloaded()
     await store.close()
 
 
@@ -168,7 +176,7 @@ async def edit(chat: Chat, nth: int, text: str) -> None:
 
 
 async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Visit) -> None:
-    scripts = [[Say(text)] for text in ("one", "two", "other two", "third two", "other one")]
+    scripts = [[Say(text)] for text in ("one", "two", "other two", "third two", "other one", "one anew")]
     async with visit.chatting(*scripts) as server:
         chat = await visit(server.url)
         await chat.say("first question")
@@ -204,6 +212,15 @@ async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Vis
         await expect(versions).to_contain_text("2/2")
         await versions.get_by_role("button", name="Previous version").click()
         await chat.answered("third two")
+        # an answer is made anew, and the first one stays
+        await chat.page.get_by_role("button", name="Regenerate").first.click()
+        await chat.answered("one anew")
+        await expect(chat.answers).to_have_count(1)
+        assert said_to(server.chaos, nth=6) == ["first question"]
+        await chat.button("Previous version").click()
+        await chat.answered("other one")
+        await versions.get_by_role("button", name="Previous version").click()
+        await chat.answered("third two")
         # they are known however far down the list of chats they are
         for _ in range(51):
             assert (await server.served.call("POST", "/api/sessions", body={"title": "newer"})).status == 201
@@ -213,58 +230,3 @@ async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Vis
         # versions are no steps in the history: back leaves the chat (the reload is the one before)
         await chat.page.go_back()
         await expect(chat.page).to_have_url(f"{server.url}/")
-
-
-async def test_an_answer_is_made_anew_and_the_first_one_stays(visit: Visit) -> None:
-    async with visit.chatting([Say("right")], [Say("more")], [Say("righter")]) as server:
-        chat = await visit(server.url)
-        await chat.say("the question")
-        await chat.answered("right")
-        await chat.say("and?")
-        await chat.answered("more")
-        await chat.page.get_by_role("button", name="Regenerate").first.click()
-        await chat.answered("righter")
-        await expect(chat.answers).to_have_count(1)
-        assert said_to(server.chaos, nth=3) == ["the question"]
-        await chat.button("Previous version").click()
-        await chat.answered("more")
-
-
-async def test_a_fork_keeps_the_title_and_says_what_it_is(visit: Visit) -> None:
-    async with visit.chatting([Say("hello")]) as server:
-        chat = await visit(server.url)
-        await chat.say("hi there")
-        await chat.answered("hello")
-        await chat.page.get_by_role("button", name="Fork from here").last.click()
-        await expect(chat.rows).to_have_count(2)
-        await expect(chat.page.get_by_role("heading", name="hi there", exact=True)).to_be_visible()
-        await expect(chat.rows.filter(has_text="hi there")).to_have_count(2)
-        forked = chat.page.url
-        await chat.page.reload()
-        await chat.page.get_by_text("This chat is a fork.").get_by_role("link").click()
-        await expect(chat.page.get_by_text("This chat is a fork.")).to_have_count(0)
-        assert chat.page.url != forked
-
-
-async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: Visit) -> None:
-    async with visit.chatting([Say("hello")]) as server:
-        chat = await visit(server.url)
-        await chat.say("hi")
-        await chat.answered("hello")
-        async with chat.page.expect_response(is_draft("half a thou"), timeout=30_000):
-            await chat.box.fill("half a thou")
-        other = await visit(chat.page.url)
-        await expect(other.box).to_have_value("half a thou")
-
-
-async def test_an_attached_file_goes_with_the_message(visit: Visit) -> None:
-    async with visit.chatting([Say("read it")]) as server:
-        chat = await visit(server.url)
-        files = chat.page.get_by_label("Files to attach")
-        payload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"seven apples"}
-        await files.set_input_files([payload])  # pyright: ignore[reportArgumentType]
-        await expect(chat.page.get_by_role("list", name="Attachments")).to_contain_text("12 B")
-        await chat.say("what do I have?")
-        await chat.answered("read it")
-        await expect(chat.people.last).to_contain_text("notes.txt")
-        assert "seven apples" in str(server.chaos.seen.requests[0].body)

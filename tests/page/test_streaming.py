@@ -4,60 +4,34 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import ClosedBy, Gate, Hang, Say, Wait
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Chat, Visit, is_draft, moment
-from page.long_log import put_long_session
-from serving import Setting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_reload_in_mid_stream_shows_what_was_there_and_goes_on(visit: Visit) -> None:
-    """P7."""
-    gate = Gate()
-    async with visit.chatting([Say("half of it"), Wait(gate), Say(" and the rest")]) as server:
-        chat = await visit(server.url)
-        await chat.say("hello")
-        await chat.answered("half of it")
-        await chat.page.reload()
-        await chat.answered("half of it")
-        await expect(chat.people).to_have_count(1)
-        gate.open()
-        await chat.answered("half of it and the rest")
-        await expect(chat.answers).to_have_count(1)
-
-
-async def test_two_tabs_and_a_late_third_see_the_same(visit: Visit) -> None:
-    """P7: also another browser, which comes after the end."""
+async def test_a_reload_two_tabs_and_a_late_third_see_the_same(visit: Visit) -> None:
+    """P7: what was there before the reload and what comes; another browser comes after the end."""
     gate = Gate()
     async with visit.chatting([Say("one "), Wait(gate), Say("two")]) as server:
         first = await visit(server.url)
         await first.say("count")
         await first.answered("one")
+        await first.page.reload()
+        await first.answered("one")
+        await expect(first.people).to_have_count(1)
         second = await visit(first.page.url, first.page.context)
         await second.answered("one")
         gate.open()
         third = await visit(first.page.url)
         for chat in (first, second, third):
             await chat.answered("one two")
+            await expect(chat.answers).to_have_count(1)
             await expect(chat.people).to_have_count(1)
             await expect(chat.rows).to_have_count(1)
 
 
 async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
-    """P5: the connection to the model is closed; what was said stays."""
-    async with visit.chatting([Say("endless"), Hang()]) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await chat.answered("endless")
-        await chat.button("Stop").click()
-        await chat.sees("Stopped")
-        assert await server.chaos.seen.until_closed(1) in {ClosedBy.PEER, ClosedBy.PEER_RESET}
-        await chat.answered("endless")
-        await expect(chat.button("Send")).to_be_visible()
-
-
-async def test_stop_is_there_while_something_is_written_and_leaves_the_words_alone(visit: Visit) -> None:
+    """P5: the connection to the model is closed; what was said stays, and so does what is being written."""
     async with visit.chatting([Say("endless"), Hang()]) as server:
         chat = await visit(server.url)
         await chat.say("go")
@@ -66,26 +40,13 @@ async def test_stop_is_there_while_something_is_written_and_leaves_the_words_alo
         await expect(chat.button("Send")).to_be_enabled()
         await chat.button("Stop").click()
         await chat.sees("Stopped")
+        assert await server.chaos.seen.until_closed(1) in {ClosedBy.PEER, ClosedBy.PEER_RESET}
+        await chat.answered("endless")
+        await expect(chat.button("Send")).to_be_visible()
         await expect(chat.box).to_have_value("and another thing")
 
 
-async def test_escape_stops_the_run_if_it_is_pressed_twice(visit: Visit) -> None:
-    async with visit.chatting([Say("endless"), Hang()]) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await chat.answered("endless")
-        await chat.box.fill("words")
-        async with moment(chat.page):
-            await chat.page.keyboard.press("Escape")
-            await chat.sees("Press Esc again to stop")
-            await expect(chat.button("Stop")).to_be_enabled()
-            await chat.page.keyboard.press("Escape")
-        await chat.sees("Stopped")
-        await expect(chat.page.get_by_text("Press Esc again to stop")).to_have_count(0)
-        await expect(chat.box).to_have_value("words")
-
-
-async def test_an_escape_that_closes_something_stops_nothing(visit: Visit) -> None:
+async def test_escape_stops_the_run_if_it_is_pressed_twice_and_closes_nothing(visit: Visit) -> None:
     """A dialog, a menu, the timeline and the search take the key for themselves, one after the other."""
     async with visit.chatting([Say("endless"), Hang()]) as server:
         chat = await visit(server.url)
@@ -119,6 +80,11 @@ async def test_an_escape_that_closes_something_stops_nothing(visit: Visit) -> No
             await expect(hint).to_be_visible()
             await expect(chat.button("Stop")).to_be_enabled()
             await chat.page.keyboard.up("Escape")
+            await chat.box.fill("words")
+            await chat.page.keyboard.press("Escape")
+        await chat.sees("Stopped")
+        await expect(hint).to_have_count(0)
+        await expect(chat.box).to_have_value("words")
 
 
 async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
@@ -213,18 +179,3 @@ async def show(chat: Chat, how: str) -> None:
         }""",
         how,
     )
-
-
-async def test_a_rewind_far_above_the_window_is_seen_by_a_tab_that_only_watches(visit: Visit) -> None:
-    """P7: what stands above the window is the server's to say, so the page asks for it."""
-    store = MemoryStore()
-    await put_long_session(store, "long", exchanges=200)
-    async with visit.chatting(setting=Setting(store=store)) as server:
-        chat = await visit(f"{server.url}/s/long")
-        await chat.sees("Question 200: where does the time go?")
-        await chat.mark()
-        await server.served.post("/api/sessions/long/rewind", {"to_seq": 101})
-        await chat.sees("Question 10: where does the time go?")
-        await expect(chat.people).to_have_count(10)
-        assert await chat.was_not_reloaded()
-    await store.close()

@@ -16,10 +16,19 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(60))
 
 
+MIXED = (
+    "Plain words, **bold *and* more**, `code` with a [link](https://example.com/a), me@example.com, "
+    "www.example.org and ![a picture](https://example.com/p.png); 2 * 3 * 4 &amp; ~~gone~~.<br>A new line.\n"
+    "- an item with **bold**\n- and [example.com](https://example.net/)\n\n"
+    "| a | `b` |\n|---|---|\n| **1** | 2 |\n\n## A *heading*\n\nThe **last words"
+)
+
+
 async def test_what_is_settled_is_never_rendered_again_while_the_answer_grows(visit: Visit) -> None:
+    """And an answer that came in pieces is the same as one that is loaded whole."""
     gate = Gate()
     growing = [Say("# Title\n\nfirst *words*\n\n- one\n- tw"), Wait(gate), Say("o\n- three\n\nthe end")]
-    async with visit.chatting(growing) as server:
+    async with visit.chatting(growing, [Say(MIXED, chunk_chars=7, pace_s=0.02)]) as server:
         chat = await visit(server.url)
         await chat.say("write")
         answer = chat.answers.last
@@ -32,24 +41,11 @@ async def test_what_is_settled_is_never_rendered_again_while_the_answer_grows(vi
         await expect(chat.button("Regenerate")).to_be_visible()
         await expect(answer.get_by_role("listitem")).to_have_text(["one", "two", "three"])
         assert await chat.page.evaluate("window.parts.map(part => part.isConnected)") == [True] * 4
-
-
-MIXED = (
-    "Plain words, **bold *and* more**, `code` with a [link](https://example.com/a), me@example.com, "
-    "www.example.org and ![a picture](https://example.com/p.png); 2 * 3 * 4 &amp; ~~gone~~.<br>A new line.\n"
-    "- an item with **bold**\n- and [example.com](https://example.net/)\n\n"
-    "| a | `b` |\n|---|---|\n| **1** | 2 |\n\n## A *heading*\n\nThe **last words"
-)
-
-
-async def test_an_answer_that_came_in_pieces_is_the_same_as_one_that_is_loaded_whole(visit: Visit) -> None:
-    async with visit.chatting([Say(MIXED, chunk_chars=7, pace_s=0.02)]) as server:
-        chat = await visit(server.url)
         await chat.say("mix it")
-        await expect(chat.button("Regenerate")).to_be_visible()
+        await expect(chat.button("Regenerate")).to_have_count(2)
         grown = await chat.answers.last.inner_html()
         await chat.page.reload()
-        await expect(chat.button("Regenerate")).to_be_visible()
+        await expect(chat.button("Regenerate")).to_have_count(2)
         assert await chat.answers.last.inner_html() == grown
         assert "</strong>" in grown
         assert '<span class="link-host"> (example.net)</span>' in grown
@@ -98,9 +94,22 @@ async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) ->
 
 
 async def test_the_work_of_a_run_is_one_row_that_opens_to_what_went_in_and_came_out(visit: Visit) -> None:
+    """P4, P9: a failure gives its cause and its trace, and can be tried again; attempts aren't shown."""
     tools = [CallTool("touch", {"path": "a.txt"}), CallTool("touch", {"path": "b.txt"})]
-    async with visit.chatting(tools, [Say("both done")], setting=Setting(tools=(Counted(),))) as server:
+    scripts = ([bad_key()], [Say("now it works")], tools, [Say("both done")])
+    async with visit.chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
         chat = await visit(server.url)
+        await chat.say("hello")
+        verdict = chat.talk.get_by_role("group", name="How the run ended")
+        await expect(verdict.locator("strong")).to_contain_text("401")
+        await expect(chat.page.get_by_text("attempt 1")).to_have_count(0)
+        await verdict.get_by_role("button", name="Details", exact=True).click()
+        await expect(verdict.get_by_role("group", name="Details")).to_contain_text("attempt 1")
+        await chat.button("Retry").click()
+        await chat.answered("now it works")
+        await expect(chat.people).to_have_count(1)
+        await expect(verdict).to_have_count(0)
+        await chat.is_over()
         await chat.say("do both")
         await chat.answered("both done")
         activity = chat.talk.get_by_role("group", name="Activity")
@@ -166,22 +175,6 @@ async def test_a_number_answers_a_question_only_from_its_card(visit: Visit) -> N
         await expect(chat.box).to_be_focused()
         await expect(chat.talk.get_by_role("article", name="Question")).to_contain_text("blue")
         await expect(chat.box).to_have_value("2")
-
-
-async def test_a_failure_says_its_cause_shows_its_trace_and_can_be_tried_again(visit: Visit) -> None:
-    """P4, P9: nothing else is said about attempts."""
-    async with visit.chatting([bad_key()], [Say("now it works")]) as server:
-        chat = await visit(server.url)
-        await chat.say("hello")
-        verdict = chat.talk.get_by_role("group", name="How the run ended")
-        await expect(verdict.locator("strong")).to_contain_text("401")
-        await expect(chat.page.get_by_text("attempt 1")).to_have_count(0)
-        await verdict.get_by_role("button", name="Details", exact=True).click()
-        await expect(verdict.get_by_role("group", name="Details")).to_contain_text("attempt 1")
-        await chat.button("Retry").click()
-        await chat.answered("now it works")
-        await expect(chat.people).to_have_count(1)
-        await expect(verdict).to_have_count(0)
 
 
 async def test_code_is_copied_to_the_letter(visit: Visit) -> None:
