@@ -3,15 +3,15 @@
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 
+from forked import ForkedProcess, forked
 from serving import Frame, frames_in
 
 CONFIG = """
@@ -69,7 +69,7 @@ LOOKS = 5  # rounds of the event loop in which the ends of connections are notic
 class Program:
     """A server process that has said where it listens."""
 
-    process: asyncio.subprocess.Process
+    process: ForkedProcess
     url: str
     http: aiohttp.ClientSession
 
@@ -103,8 +103,7 @@ class Program:
     async def ended(self) -> tuple[int, str]:
         """Wait for the process; its exit code and what it complained about."""
         _, said = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, said.decode()
+        return await self.process.wait(), said.decode()
 
 
 def types(frames: list[Frame]) -> list[str]:
@@ -112,18 +111,12 @@ def types(frames: list[Frame]) -> list[str]:
     return [frame.data["type"] for frame in frames]
 
 
-# The second argument is a list of limits: which one, and how much at first and at most.
-LIMITED = """
-import json, os, resource, sys
-for which, most in json.loads(sys.argv[1]):
-    resource.setrlimit(which, most)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def serve_command(folder: Path) -> list[str]:
-    """The command that starts the server of a folder."""
-    return [sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")]
+async def start_server(
+    folder: Path, *, output: BinaryIO | None = None, limits: Mapping[int, tuple[int, int]] | None = None
+) -> ForkedProcess:
+    """Start the server of a folder; it may end before it listens."""
+    words = ("serve", "--config", str(folder / "holdfast.toml"))
+    return await forked(*words, folder=folder, output=output, limits=limits)
 
 
 @asynccontextmanager
@@ -131,16 +124,7 @@ async def program(
     folder: Path, *, limits: Mapping[int, tuple[int, int]] | None = None
 ) -> AsyncGenerator[Program]:
     """A started server, with limits of its own; killed at the end if it still runs."""
-    limited = (sys.executable, "-c", LIMITED, json.dumps([*limits.items()])) if limits else ()
-    process = await asyncio.create_subprocess_exec(
-        *limited,
-        *serve_command(folder),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
+    process = await start_server(folder, limits=limits)
     try:
         greeting = (await process.stdout.readline()).decode()
         assert "Holdfast" in greeting, (await process.stderr.read()).decode()
@@ -160,7 +144,7 @@ async def program(
         await _killed(process)
 
 
-async def _killed(process: asyncio.subprocess.Process) -> None:
+async def _killed(process: ForkedProcess) -> None:
     """Kill it if it still runs, and wait for its end."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

@@ -12,6 +12,7 @@ import pytest
 
 from cli.test_serve import hang_ups
 from cli.tmux import HOLDFAST, terminal
+from forked import forked
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.process_table import ProcessEntry, table
 from runner.program import Program, configure, program
@@ -93,7 +94,6 @@ async def test_whatever_signals_end_a_server_its_tools_are_dead_first(
 
 async def until_draining(server: Program) -> None:
     """Wait until the server begins nothing more."""
-    assert server.process.stderr is not None
     while b"finishing current work" not in (line := await server.process.stderr.readline()):
         assert line, "the server ended"
 
@@ -110,17 +110,14 @@ async def test_whatever_signals_end_a_single_run_its_tools_are_dead_first(
     async with ChaosServer([RUN_IT]) as chaos:
         work = await prepared(tmp_path, chaos)
         with hang_ups(signal.SIG_DFL):
-            process = await asyncio.create_subprocess_exec(
-                *(*HOLDFAST, "run", "work", "--config", str(tmp_path / "holdfast.toml")),
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd=tmp_path,
+            process = await forked(
+                "run", "work", "--config", str(tmp_path / "holdfast.toml"), folder=tmp_path
             )
         await until((work / "begun").exists)
         for number in signals:
             process.send_signal(number)
             await asyncio.sleep(0)
-        await process.wait()
+        await process.communicate()
         assert await end_all(work) == []
 
 
@@ -190,10 +187,11 @@ async def test_a_single_run_after_a_crash_ends_what_other_runs_left(tmp_path: Pa
             await until((work / "begun").exists)
             server.process.kill()
             await server.ended()
-        process = await asyncio.create_subprocess_exec(
-            *(*HOLDFAST, "run", "something else", "--config", str(tmp_path / "holdfast.toml")), cwd=tmp_path
+        process = await forked(
+            "run", "something else", "--config", str(tmp_path / "holdfast.toml"), folder=tmp_path
         )
-        assert await process.wait() == 0
+        await process.communicate()
+        assert process.returncode == 0
         assert await end_all(work) == []
 
 
