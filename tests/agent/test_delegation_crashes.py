@@ -101,7 +101,7 @@ async def check_family(store: Store, outside: Outside, *, width: int, depth: int
 
 @pytest.mark.parametrize(
     ("task", "after"),
-    [("a 2 2", False), ("a 1 2", True), ("a 2 1 background", False), ("a 1 1 background", True)],
+    [("a 2 1", False), ("a 1 2", True), ("a 1 1 background", False), ("a 1 1 background", True)],
     ids=lambda one: one if isinstance(one, str) else "after it is written" if one else "before",
 )
 async def test_a_crash_at_any_append_of_a_family_is_only_a_pause(task: str, *, after: bool) -> None:

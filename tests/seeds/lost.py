@@ -23,6 +23,7 @@ from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import start_server
 from scene import Scene
 from serving import Answer, Frame, frames_in
+from tools.calls import until
 
 KEY = "a-key-that-is-long-enough"
 CONFIG = """
@@ -90,10 +91,8 @@ class Place:
         return b"".join(path.read_bytes() for path in sorted(self.spool.glob("*.spool")))
 
     async def until_spooled(self, text: str) -> None:
-        """Wait until a spool holds the text; files ring no bell."""
-        async with asyncio.timeout(GIVEN_UP_AFTER_S):
-            while text.encode() not in await asyncio.to_thread(self.spool_bytes):  # noqa: ASYNC110  # see above
-                await asyncio.sleep(0)
+        """Wait until a spool holds the text."""
+        await until(lambda: text.encode() in self.spool_bytes())
 
 
 def scene_with_past(name: str = "", *, age_s: float = 60.0) -> Scene:
