@@ -6,16 +6,23 @@ the whole family, each member once: `a(a.1(a.1.1) a.2(a.2.1) …)`.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import override
 
+from agent.world import Effect, World, process
 from holdfast import events as e
+from holdfast.chaos import ChaosServer
+from holdfast.folds import session as sessions
+from holdfast.folds.session import Session
 from holdfast.interfaces.ids import new_attempt_id, new_call_id
+from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
+from holdfast.tools.children import child_tools
 from holdfast.values import CallPurpose
 
 TOKENS = 10  # that each call uses
@@ -121,3 +128,40 @@ def family_answer(name: str, width: int, depth: int) -> str:
         family_answer(f"{name}.{n}", 1 if depth > 1 else 0, depth - 1) for n in range(1, width + 1)
     )
     return f"{name}({inside})" if inside else name
+
+
+@asynccontextmanager
+async def family_process(
+    family: Family, acted: list[str], *, store: Store | None = None, **fields: Any
+) -> AsyncGenerator[World]:
+    """A process whose agents are a family."""
+    tools = (Effect("act", acted), *child_tools())
+    async with ChaosServer() as chaos, process(chaos, *tools, store=store, model=family, **fields) as world:
+        yield world
+
+
+async def folded(store: Store, session_id: str) -> Session:
+    records = await store.read(session_id, limit=10_000)
+    return sessions.fold((record.seq, record.event) for record in records)
+
+
+async def until_quiet(world: World, session_id: str) -> list[Record]:
+    """Follow the log until nothing is open: no run, no sub-agent and no message."""
+    fold, seen = Session(), list[Record]()
+    async for records in world.store.follow(session_id):
+        for record in records:
+            seen.append(record)
+            sessions.apply(fold, record.seq, record.event)
+        is_open = [child for child in fold.children.values() if child.ended is None]
+        if fold.runs and not (fold.open_runs or is_open or fold.inbox.waiting()):
+            break
+    return seen
+
+
+async def everyone(store: Store, session_id: str) -> list[tuple[str, Session]]:
+    """The session and all its sub-agents."""
+    fold = await folded(store, session_id)
+    found = [(session_id, fold)]
+    for child_id in fold.children:
+        found += await everyone(store, child_id)
+    return found

@@ -1,58 +1,16 @@
 """Sub-agents: their tasks, their rights, their budgets, and what becomes of them when their parent stops."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
-from agent.family import TOKENS, Family, family_answer, members
+from agent.family import TOKENS, Family, everyone, family_answer, family_process, folded, members, until_quiet
 from agent.world import Effect, World, answer, asks_about, ending, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.folds import session as sessions
-from holdfast.folds.session import Session
-from holdfast.interfaces.journal import Record, Store
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.children import child_tools
 from holdfast.values import Budget
-
-
-@asynccontextmanager
-async def family_process(
-    family: Family, acted: list[str], *, store: Store | None = None, **fields: Any
-) -> AsyncGenerator[World]:
-    """A process whose agents are a family."""
-    tools = (Effect("act", acted), *child_tools())
-    async with ChaosServer() as chaos, process(chaos, *tools, store=store, model=family, **fields) as world:
-        yield world
-
-
-async def folded(store: Store, session_id: str) -> Session:
-    records = await store.read(session_id, limit=10_000)
-    return sessions.fold((record.seq, record.event) for record in records)
-
-
-async def until_quiet(world: World, session_id: str) -> list[Record]:
-    """Follow the log until nothing is open: no run, no sub-agent and no message."""
-    fold, seen = Session(), list[Record]()
-    async for records in world.store.follow(session_id):
-        for record in records:
-            seen.append(record)
-            sessions.apply(fold, record.seq, record.event)
-        is_open = [child for child in fold.children.values() if child.ended is None]
-        if fold.runs and not (fold.open_runs or is_open or fold.inbox.waiting()):
-            break
-    return seen
-
-
-async def everyone(store: Store, session_id: str) -> list[tuple[str, Session]]:
-    """The session and all its sub-agents."""
-    fold = await folded(store, session_id)
-    found = [(session_id, fold)]
-    for child_id in fold.children:
-        found += await everyone(store, child_id)
-    return found
 
 
 async def first_child(world: World) -> e.ChildStarted:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from agent.family import Family, family_answer
-from agent.test_delegation import everyone, family_process, folded, until_quiet
+from agent.family import Family, everyone, family_answer, family_process, folded, until_quiet
 from agent.world import answer, ending, send
 from holdfast import events as e
 from holdfast.folds.rows import RunRow

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeAlias
 
 import pytest
 
-from agent.test_remembering import Poisoned, memory_tools, of_user, typed
+from agent.memory_world import Poisoned, memory_tools, of_user, typed
 from agent.world import CrashingStore, World, messages, process
 from holdfast import events as e
 from holdfast.agent.remembering import PROPOSED, REMEMBERED

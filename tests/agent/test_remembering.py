@@ -1,7 +1,6 @@
 """What agents remember: at once only their owner's words, else what a person accepts."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -10,39 +9,23 @@ from typing import NoReturn
 import pytest
 from msgspec.structs import replace as changed
 
+from agent.memory_world import Poisoned, memory_tools, of_user, typed
 from agent.poison import POISONS, Poison
-from agent.world import CrashingStore, Effect, World, messages, process, tool_ends
+from agent.world import CrashingStore, World, messages, process, tool_ends
 from holdfast import events as e
 from holdfast.agent.remembering import PLANNING, PROPOSED, REMEMBERED, SHOWN
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
-from holdfast.folds.memory import DOCUMENT_CHARS_MAX, Memory
-from holdfast.interfaces.journal import JournalError, Store
+from holdfast.folds.memory import DOCUMENT_CHARS_MAX
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.memory.memories import Memories, skills_scope, user_scope, workspace_scope
-from holdfast.tools.memory.tools import ReadNotes, Remember
-from holdfast.tools.skills.tools import ProposeSkill
 from holdfast.values import HistoryMessage, MemoryMode, RunSettings, TextPart
 
 TEA = {"about": "user", "text": "likes tea", "reason": "for breakfast plans"}
 NOWHERE = Path("/nowhere")
-
-
-def memory_tools(store: Store) -> tuple[Tool, ...]:
-    return (Remember(), ReadNotes(store, Memories(store, SystemClock())), ProposeSkill())
-
-
-async def of_user(store: Store) -> Memory:
-    return await Memories(store, SystemClock()).load(user_scope(""))
-
-
-async def typed(world: World, text: str, *, session_id: str = "s", **more: object) -> None:
-    """A person types it on the page."""
-    message = IncomingMessage(text=text, source="page", **more)  # pyright: ignore[reportArgumentType]
-    assert isinstance(await world.inbox.send(session_id, message), Sent)
 
 
 def remembers(request: SeenRequest) -> Script:
@@ -96,16 +79,6 @@ async def test_the_next_conversation_is_told_and_another_owner_is_not() -> None:
         assert "Notes that read_notes finds: trip" in system
         assert "coffee" not in system
         assert tool_ends(log)[0].result == "## trip\npack the red bag"
-
-
-class Poisoned(Effect):
-    """Returns a poisoned text."""
-
-    text: str = ""
-
-    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        del args, call
-        return ToolResult(self.text)
 
 
 def poisoned_tool(poison: Poison) -> Poisoned:

@@ -16,16 +16,9 @@ from holdfast.host.assembly import open_application
 from holdfast.host.channels import channel_options, configured_channel
 from holdfast.host.http_server import serving
 from holdfast.host.known_secrets import known_secrets
+from host.chat_settings import TARGET
 
 ME = 42
-TARGET = """
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-api_key = "any"
-"""
 CHANNEL = """
 [[channels]]
 name = "tg"

@@ -9,7 +9,7 @@ from holdfast.client.client import Client
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import serving
 from holdfast.host.known_secrets import known_secrets
-from host.test_channels import TARGET
+from host.chat_settings import TARGET
 
 ME = 42
 CHANNEL = """

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from holdfast.chaos import CallTool, Say
 from holdfast.undo.snapshots import Snapshots
 from page.browsing import Chat, Visit, faults_of
-from runner.test_undo import Change, Changes, write
+from runner.undo_world import Change, Changes, write
 from serving import Setting
 from tools.calls import until
 

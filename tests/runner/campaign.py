@@ -20,7 +20,7 @@ from holdfast.chaos import ChaosServer
 from runner.campaign_checks import Findings, checked
 from runner.campaign_model import Model
 from runner.campaign_users import Server, User, Witness, everyone, receive_effects
-from runner.program import configure, program, serve_command
+from runner.program import configure, program
 
 USERS = 6
 LEAVE_S = 90.0  # how long the runs may take to end once nobody kills the server any more
@@ -86,7 +86,7 @@ class Campaign:
 
     async def _kill_while_starting(self, after_s: float) -> None:
         process = await asyncio.create_subprocess_exec(
-            *serve_command(self.folder),
+            *(sys.executable, "-m", "holdfast", "serve", "--config", str(self.folder / "holdfast.toml")),
             stdout=asyncio.subprocess.DEVNULL,
             cwd=self.folder,
         )

@@ -12,11 +12,12 @@ from pathlib import Path
 import aiohttp
 from typing_extensions import override
 
+from forked import Forked
 from holdfast.chaos.tcp_proxy import TcpProxy
 from ports import reserved_port
 from postgres_lab import PostgresServer, own_server, proxied
 from runner.campaign_users import GONE, Server
-from runner.program import configure, serve_command
+from runner.program import configure, start_server
 
 START_S = 60.0
 DRAIN_S = 1.0
@@ -31,7 +32,7 @@ class ServerNode:
     folder: Path
     port: int
     http: aiohttp.ClientSession
-    process: asyncio.subprocess.Process | None = None
+    process: Forked | None = None
     broken: list[str] = field(default_factory=list[str])
 
     @property
@@ -51,13 +52,7 @@ class ServerNode:
         """Begin a life; it may take a while until it answers."""
         assert not self.is_alive
         with (self.folder / "output.log").open("ab") as output:
-            self.process = await asyncio.create_subprocess_exec(
-                *serve_command(self.folder),
-                stdout=output,
-                stderr=output,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+            self.process = await start_server(self.folder, output=output)
 
     async def until_up(self) -> None:
         """Wait until it answers."""

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import signal
-import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 
+from forked import Files, Forked, fork
 from serving import Frame, frames_in
 
 CONFIG = """
@@ -69,7 +70,7 @@ LOOKS = 5  # rounds of the event loop in which the ends of connections are notic
 class Program:
     """A server process that has said where it listens."""
 
-    process: asyncio.subprocess.Process
+    process: Forked | Process
     url: str
     http: aiohttp.ClientSession
 
@@ -100,11 +101,16 @@ class Program:
                     return frame
         raise AssertionError(f"{kind} never came")
 
+    async def until_draining(self) -> None:
+        """Wait until the server begins nothing more."""
+        assert self.process.stderr is not None
+        while b"finishing current work" not in (line := await self.process.stderr.readline()):
+            assert line, "the server ended"
+
     async def ended(self) -> tuple[int, str]:
         """Wait for the process; its exit code and what it complained about."""
         _, said = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, said.decode()
+        return await self.process.wait(), said.decode()
 
 
 def types(frames: list[Frame]) -> list[str]:
@@ -112,18 +118,13 @@ def types(frames: list[Frame]) -> list[str]:
     return [frame.data["type"] for frame in frames]
 
 
-# The second argument is a list of limits: which one, and how much at first and at most.
-LIMITED = """
-import json, os, resource, sys
-for which, most in json.loads(sys.argv[1]):
-    resource.setrlimit(which, most)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def serve_command(folder: Path) -> list[str]:
-    """The command that starts the server of a folder."""
-    return [sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")]
+async def start_server(
+    folder: Path, *, output: BinaryIO | None = None, limits: Mapping[int, tuple[int, int]] | None = None
+) -> Forked:
+    """Start the server of a folder; it may end before it listens."""
+    words = ("serve", "--config", str(folder / "holdfast.toml"))
+    written = Files() if output is None else Files(stdout=output.fileno(), stderr=output.fileno())
+    return await fork(*words, cwd=folder, files=written, limits=limits)
 
 
 @asynccontextmanager
@@ -133,15 +134,11 @@ async def program(
     limits: Mapping[int, tuple[int, int]] | None = None,
     command: Sequence[str] | None = None,
 ) -> AsyncGenerator[Program]:
-    """A started server, with limits of its own; killed at the end if it still runs."""
-    limited = (sys.executable, "-c", LIMITED, json.dumps([*limits.items()])) if limits else ()
-    process = await asyncio.create_subprocess_exec(
-        *limited,
-        *(command or serve_command(folder)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
+    """A started server, with limits or a command of its own; killed at the end if it still runs."""
+    if command:
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, cwd=folder)
+    else:
+        process = await start_server(folder, limits=limits)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -163,7 +160,7 @@ async def program(
         await _killed(process)
 
 
-async def _killed(process: asyncio.subprocess.Process) -> None:
+async def _killed(process: Forked | Process) -> None:
     """Kill it if it still runs, and wait for its end."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

@@ -23,10 +23,8 @@ async def until_shown(server: Program, run_id: str, text: str) -> None:
 
 async def drain(server: Program) -> None:
     """Send the first signal, and wait until the server begins nothing more."""
-    assert server.process.stderr is not None
     server.process.send_signal(signal.SIGTERM)
-    while b"finishing current work" not in (line := await server.process.stderr.readline()):
-        assert line, "the server ended"
+    await server.until_draining()
 
 
 async def test_an_idle_server_ends_at_once_with_exit_code_0(tmp_path: Path) -> None:

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from agent.family import Family
-from agent.test_delegation import family_process
-from agent.test_delegation_crashes import Outside, check_family, use
+from agent.family import Family, family_process
+from agent.family_campaign import Outside, check_family, use
 from agent.world import World
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning

@@ -1,5 +1,6 @@
 """A server that starts on a disk without room: it can be read, and goes on by itself when there is some."""
 
+import asyncio
 import os
 import resource
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from holdfast.chaos import ChaosServer, Say
 from runner.program import Program, configure, program
 
+LOOK_S = 0.05  # between two looks whether the server takes messages again
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
@@ -110,8 +112,8 @@ async def use_and_end(disk: Disk, how: signal.Signals) -> None:
 async def goes_on(running: Program) -> None:
     """A message is taken and answered, and the end is in order."""
     body = {"input": "more", "session_id": "s"}
-    while (told := await running.call("POST", "/v1/runs", body))[0] == 503:
-        pass
+    while (told := await running.call("POST", "/v1/runs", body))[0] == 503:  # noqa: ASYNC110  # only asking tells
+        await asyncio.sleep(LOOK_S)
     assert told[0] == 202, told
     await running.until(told[1]["run_id"], "run.ended")
     _, shown = await running.call("GET", "/api/sessions/s/messages")

@@ -10,7 +10,7 @@ import pytest
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.scope import find_marked
 from runner.cluster_nodes import ClusterNode, cluster
-from runner.program import serve_command
+from runner.program import start_server
 from serving import Frame, frames_in
 from tools.calls import until
 
@@ -41,14 +41,9 @@ def twin_of(node: ClusterNode, folder: Path) -> None:
 
 async def served_until_end(folder: Path) -> tuple[int | None, str]:
     """Start a server that isn't expected to stay, and return how it ended and what it said."""
-    process = await asyncio.create_subprocess_exec(
-        *serve_command(folder),
-        cwd=folder,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await process.communicate()
-    return process.returncode, said.decode()
+    process = await start_server(folder)
+    output, errors = await process.communicate()
+    return process.returncode, (output + errors).decode()
 
 
 @pytest.mark.long

@@ -3,122 +3,26 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from agent.world import CrashingStore, World, either, process
+from agent.world import CrashingStore, either, process
 from holdfast import events as e
 from holdfast.channels.undo import undo_newest
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
 from holdfast.interfaces.journal import JournalError
-from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.messages import ToolSpec
-from holdfast.runner.inbox import IncomingMessage, Sent
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.runner.restores import Restores
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.planning import CannotUndo
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots, shown_path
-from holdfast.values import Action
-
-Change = Callable[[Path], None]
-
-
-@dataclass(slots=True)
-class Changes:
-    """A tool that changes the workspace in some way; each call does the next one."""
-
-    todo: list[Change]
-    traits: ToolTraits = field(default_factory=ToolTraits)
-    spec: ToolSpec = field(default_factory=lambda: ToolSpec("change", "Changes files.", {"type": "object"}))
-
-    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        del args, workspace
-        return Action(tool="change", summary="change files")
-
-    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        del args
-        await asyncio.to_thread(self.todo.pop(0), call.workspace)
-        return ToolResult("changed")
-
-
-def model(request: SeenRequest) -> Script:
-    """Calls the tool once for each run, then says so."""
-    return [Say("done")] if roles(request)[-1] == "tool" else [CallTool("change")]
-
-
-def roles(request: SeenRequest) -> list[object]:
-    """Who said what the model is shown."""
-    messages = msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
-    return [message["role"] for message in messages]
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A process with a workspace, and its undo."""
-
-    world: World
-    snapshots: Snapshots
-    workspace: Path
-    tool: Changes
-
-    @property
-    def undos(self) -> Undos:
-        return Undos(self.restores(), self.world.supervisor)
-
-    def restores(self, reach: Callable[[str], None] = lambda _: None) -> Restores:
-        return Restores(self.world.store, self.snapshots, self.world.clock, reach=reach)
-
-    async def run(self, *changes: Change, session_id: str = "s") -> str:
-        """Run an agent whose tool makes these changes, to its end."""
-        self.tool.todo.extend(changes)
-        sent = await self.world.inbox.send(session_id, IncomingMessage(text="go"))
-        assert isinstance(sent, Sent)
-        ended = sum(isinstance(one.event, e.RunEnded) for one in await self.world.log(session_id))
-        await self.world.until(session_id, e.RunEnded, times=ended + 1)
-        return sent.run_id
-
-    async def texts(self, session_id: str = "s") -> list[str]:
-        view = await self.world.supervisor.view(session_id)
-        return [type(entry).__name__ for entry in view.transcript.entries]
-
-
-@asynccontextmanager
-async def scene(
-    tmp_path: Path,
-    *,
-    choose: Callable[[SeenRequest], Script] = model,
-    limits_of_scan: ScanLimits | None = None,
-    kind: type[Snapshots] = Snapshots,
-) -> AsyncGenerator[Scene]:
-    workspace = tmp_path / "workspace"
-    await asyncio.to_thread(workspace.mkdir, exist_ok=True)
-    tool, snapshots = Changes([]), kind(tmp_path / "snapshots", limits=limits_of_scan)
-    async with (
-        ChaosServer(choose=choose) as chaos,
-        process(chaos, tool, workspace=workspace, snapshots=snapshots) as world,
-    ):
-        yield Scene(world, snapshots, workspace, tool)
-
-
-def state(workspace: Path) -> dict[str, tuple[int, bytes]]:
-    """Every file and link below a folder, with its permissions and contents."""
-    found: dict[str, tuple[int, bytes]] = {}
-    for path in sorted(workspace.rglob("*")):
-        mode = path.lstat().st_mode
-        if path.is_symlink():
-            found[str(path.relative_to(workspace))] = (0, os.fsencode(path.readlink()))
-        elif path.is_file():
-            found[str(path.relative_to(workspace))] = (mode & 0o777, path.read_bytes())
-    return found
+from runner.undo_world import Changes, model, roles, scene, state, write
 
 
 async def test_a_run_is_taken_back_with_its_files_and_its_conversation(tmp_path: Path) -> None:
@@ -168,20 +72,6 @@ async def test_a_run_is_taken_back_with_its_files_and_its_conversation(tmp_path:
         assert state(ws) == after
         assert again.undo.redoes == done.undo.undo_id
         assert await one.texts() == ["Person", "ToolCard", "Text", "Ending"]
-
-
-def write(*names_and_texts: str) -> Change:
-    """A change that writes files: each is a name and its text."""
-
-    def change(root: Path) -> None:
-        for name, text in _pairs(names_and_texts):
-            (root / name).write_text(text)
-
-    return change
-
-
-def _pairs(words: tuple[str, ...]) -> list[tuple[str, str]]:
-    return list(zip(words[::2], words[1::2], strict=True))
 
 
 async def test_what_a_person_changed_since_is_refused_and_named_and_kept(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from holdfast.chaos import ChaosServer
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.snapshots import Snapshots
-from runner.test_undo import Changes, Scene, model, state
+from runner.undo_world import Changes, Scene, model, state
 
 PERSON = b"a person was here"
 STEPS_MAX = 200_000

@@ -11,7 +11,7 @@ from holdfast.runner.restores import Restores, UndoDone
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.planning import CannotUndo
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
-from runner.test_undo import scene, state, write
+from runner.undo_world import scene, state, write
 from sabotage import Sabotage
 
 # P13: what was done can be taken back

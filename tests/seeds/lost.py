@@ -13,14 +13,17 @@ from typing import Any, cast
 
 import aiohttp
 
+from forked import Forked
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import IfSessionNew
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
+from runner.program import start_server
 from scene import Scene
 from serving import Answer, Frame, frames_in
+from tools.calls import until
 
 KEY = "a-key-that-is-long-enough"
 CONFIG = """
@@ -88,10 +91,8 @@ class Place:
         return b"".join(path.read_bytes() for path in sorted(self.spool.glob("*.spool")))
 
     async def until_spooled(self, text: str) -> None:
-        """Wait until a spool holds the text; files ring no bell."""
-        async with asyncio.timeout(GIVEN_UP_AFTER_S):
-            while text.encode() not in await asyncio.to_thread(self.spool_bytes):  # noqa: ASYNC110  # see above
-                await asyncio.sleep(0)
+        """Wait until a spool holds the text."""
+        await until(lambda: text.encode() in self.spool_bytes())
 
 
 def scene_with_past(name: str = "", *, age_s: float = 60.0) -> Scene:
@@ -119,7 +120,7 @@ def interrupted(name: str = "", *, age_s: float = 60.0) -> Scene:
 class Serving:
     """A server process, as its clients see it."""
 
-    process: asyncio.subprocess.Process
+    process: Forked
     url: str
     http: aiohttp.ClientSession
 
@@ -181,14 +182,7 @@ def _is_stored(frame: Frame) -> bool:
 @asynccontextmanager
 async def serving(place: Place, *, end_with: signal.Signals) -> AsyncGenerator[Serving]:
     """A server on the place; leaving this ends it with the signal."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "serve", "--config", str(place.folder / "holdfast.toml")),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=place.folder,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
+    process = await start_server(place.folder)
     greeting = (await process.stdout.readline()).decode()
     assert "Holdfast" in greeting, (await process.stderr.read()).decode()
     url = next(word for word in greeting.split() if word.startswith("http://"))

@@ -22,7 +22,7 @@ from holdfast.server.sessions.processes import OUTPUT_CHARS_MAX
 from holdfast.undo.snapshots import Snapshots
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
-from runner.test_undo import Changes, model, write
+from runner.undo_world import Changes, model, write
 from serving import Served, Setting, served, target_of
 from stream_server import stream_server
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.chaos import ChaosServer
 from holdfast.undo.snapshots import Snapshots
-from runner.test_undo import Changes, model, write
+from runner.undo_world import Changes, model, write
 from serving import Setting, served, target_of
 
 

@@ -1,0 +1,37 @@
+"""A world for memories: their tools, people who type, and a tool whose result is poisoned."""
+
+from collections.abc import Mapping
+
+from agent.world import Effect, World
+from holdfast.folds.memory import Memory
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult
+from holdfast.runner.inbox import IncomingMessage, Sent
+from holdfast.tools.memory.memories import Memories, user_scope
+from holdfast.tools.memory.tools import ReadNotes, Remember
+from holdfast.tools.skills.tools import ProposeSkill
+
+
+def memory_tools(store: Store) -> tuple[Tool, ...]:
+    return (Remember(), ReadNotes(store, Memories(store, SystemClock())), ProposeSkill())
+
+
+async def of_user(store: Store) -> Memory:
+    return await Memories(store, SystemClock()).load(user_scope(""))
+
+
+async def typed(world: World, text: str, *, session_id: str = "s", **more: object) -> None:
+    """A person types it on the page."""
+    message = IncomingMessage(text=text, source="page", **more)  # pyright: ignore[reportArgumentType]
+    assert isinstance(await world.inbox.send(session_id, message), Sent)
+
+
+class Poisoned(Effect):
+    """Returns a poisoned text."""
+
+    text: str = ""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        del args, call
+        return ToolResult(self.text)
