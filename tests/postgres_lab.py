@@ -40,8 +40,8 @@ _SETTINGS = {
     "timezone": "UTC",
 }
 
-# Making a database and its tables takes most of a second. To truncate a table means new files for it and each of
-# its indexes, so only a large one is worth that; most are empty, or have a few rows.
+# Making a database and its tables takes most of a second. Truncating a table makes new files for it and its
+# indexes, so only a large one is worth that; most are empty, or have a few rows.
 _EMPTY = """
 DO $$
 DECLARE relation record;
