@@ -12,9 +12,16 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
 from holdfast.values import LogEnd
-from journal.labs import Lab, SqliteLab
+from journal.labs import Lab, SqliteLab, opened
 
 ME = user_scope("me")
+
+
+@pytest.fixture
+async def store(lab: Lab) -> AsyncIterator[Store]:
+    """On the disk of the test's own lab, at which `two` opens another."""
+    async with opened(lab) as made:
+        yield made
 
 
 @pytest.fixture

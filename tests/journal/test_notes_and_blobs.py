@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from holdfast.interfaces.journal import IdempotencyKey, Store, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.postgres.tuning import PostgresTuning
-from journal.labs import LABS, Lab, PostgresLab, SqliteLab
+from journal.labs import LABS, Lab, PostgresLab, SqliteLab, opened
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
 from object_lab import S3Server, objects_in
 
@@ -27,6 +28,13 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
         return PostgresLab(dsn)
     s3: S3Server = request.getfixturevalue("s3")
     return PostgresLab(dsn, PostgresTuning(object_bytes_min=-1), objects=objects_in(s3.bucket()))
+
+
+@pytest.fixture
+async def store(lab: Lab) -> AsyncIterator[Store]:
+    """A new one for each test, because some leave blobs that are in use."""
+    async with opened(lab) as made:
+        yield made
 
 
 async def test_the_last_note_wins_and_survives(lab: Lab) -> None:

@@ -15,6 +15,8 @@ from journal.promise_checks import check_thinning_takes_no_text_from_anyone
 from journal.sample import AT_MS, begin, created, message, seqs
 from scene import Scene
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 LATE_MS = AT_MS + 1_000_000
 
 
@@ -165,25 +167,30 @@ async def test_sessions_are_to_be_thinned_until_they_were_and_again_when_they_go
     assert await thin(store, "nowhere") == 0
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_a_thinning_that_is_left_at_any_step_is_ended_by_the_next_owner(lab: Lab, steps: int) -> None:
+async def test_a_thinning_that_is_left_at_any_step_is_ended_by_the_next_owner(lab: Lab) -> None:
     """P6: each step is whole by itself, and so is the log after it."""
     store = await lab.open()
-    scene = new_scene()
-    for nth in range(3):
-        old_run(scene, f"r{nth}", *[f"{nth}.{piece} " for piece in range(400)])
-    await stored(store, scene)
-    whole = sum(len(text) for _, text in texts(await store.read("s1", limit=5_000)))
-    gone = 0
-    async with aclosing(store.thin("s1", before_ms=LATE_MS)) as thinning:
-        for _ in range(steps):
-            gone += await anext(thinning, 0)
+    gone, whole = dict.fromkeys(range(6), 0), dict[int, int]()
+    for steps in gone:
+        scene = new_scene()
+        for nth in range(3):
+            old_run(scene, f"{steps}.{nth}", *[f"{nth}.{piece} " for piece in range(400)])
+        await stored(store, scene, f"s{steps}")
+        whole[steps] = await length(store, f"s{steps}")
+        async with aclosing(store.thin(f"s{steps}", before_ms=LATE_MS)) as thinning:
+            for _ in range(steps):
+                gone[steps] += await anext(thinning, 0)
     await store.close()
     store = await lab.open()
-    assert sum(len(text) for _, text in texts(await store.read("s1", limit=5_000))) == whole
-    assert gone + await thin(store) == 3 * (399 + 2)
-    assert sum(len(text) for _, text in texts(await store.read("s1"))) == whole
+    for steps in gone:
+        assert await length(store, f"s{steps}") == whole[steps], steps
+        assert gone[steps] + await thin(store, f"s{steps}") == 3 * (399 + 2), steps
+        assert await length(store, f"s{steps}") == whole[steps], steps
     await store.close()
+
+
+async def length(store: Store, session_id: str) -> int:
+    return sum(len(text) for _, text in texts(await store.read(session_id, limit=5_000)))
 
 
 async def test_appends_and_reads_go_on_while_a_log_is_thinned(store: Store) -> None:
