@@ -1,6 +1,6 @@
 """The conformance suite runs on every store."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -23,14 +23,18 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return LABS[request.param](tmp_path)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def postgres_store(postgres: PostgresServer) -> AsyncIterator[Store]:
-    """One for all tests of a module: to open it takes longer than most of them."""
+@pytest.fixture(scope="module")
+def shared_lab(postgres: PostgresServer) -> Iterator[PostgresLab]:
     dsn = postgres.borrow()
-    store = await PostgresLab(dsn).open()
-    yield store
-    await store.close()
+    yield PostgresLab(dsn)
     postgres.give_back(dsn)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def postgres_store(shared_lab: PostgresLab) -> AsyncIterator[Store]:
+    """One for all tests of a module: to open it takes longer than most of them."""
+    async with opened(shared_lab) as store:
+        yield store
 
 
 @pytest.fixture(params=[*LABS, "postgres"])

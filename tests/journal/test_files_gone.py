@@ -28,6 +28,7 @@ from journal.labs import until
 from journal.sample import begin, message
 
 BEFORE, LATER = 30, 21
+ANY_AGE_S = float(1 << 40)  # everything is older than that
 SAVED, ELSEWHERE, LOST = "restart Holdfast", "move that file to", "restore a backup"
 
 
@@ -446,6 +447,20 @@ def test_a_damaged_blob_is_written_anew_when_its_bytes_come_again(tmp_path: Path
     assert blobs.offer(data) == name
     assert blobs.get(name) == data
     assert blobs.keep(name)
+
+
+def test_a_sweep_takes_what_a_crash_left_and_is_not_held_up_by_what_went_meanwhile(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path / "blobs")
+    names = [blobs.put(data) for data in (b"one", b"two", b"three")]
+    first, gone, _ = [tmp_path / "blobs" / name[:2] / name for name in names]
+    half = first.with_name(f".{names[0]}.0badf00d")
+    half.write_bytes(b"half")
+    first.with_name("f" * 64).symlink_to("nowhere")  # in the listing, but not there for a look at it
+    assert sorted(blobs.untouched_since(ANY_AGE_S)) == sorted(names)
+    assert not half.exists()
+    gone.unlink()
+    dropped = [blobs.drop_untouched(name, ANY_AGE_S, is_named=lambda _: False) for name in names]
+    assert dropped == [True, False, True]
 
 
 async def test_readers_go_on_with_what_was_there_when_another_file_has_its_name(tmp_path: Path) -> None:
