@@ -99,7 +99,7 @@ def measure_fsync(folder: Path, times: int) -> Load:
 def measure_raw(folder: Path, batch: int, *, commits: int) -> Load:
     """Commits of `executemany`: an event for each of `batch` sessions, into its log, with our pragmas."""
     path = folder / f"raw{batch}-{time.monotonic_ns()}.db"
-    db = connect_for_writing(path, durability="power", vfs=None)
+    db = connect_for_writing(path, durability="power", vfs=None, lock_s=1.0)
     migrate(db, path)
     db.wal_autocheckpoint(WAL_PAGES_MAX)
     insert = queries()["insert_large"]

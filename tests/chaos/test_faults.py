@@ -283,22 +283,21 @@ STATUSES: list[tuple[Status, int, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(("step", "status", "headers", "words"), STATUSES)
-async def test_statuses_carry_their_headers_and_the_wires_error_envelope(
-    wire: str, step: Status, status: int, headers: dict[str, str], words: str
-) -> None:
-    async with ChaosServer([step], [Say("x")]) as chaos, connected(chaos) as client:
-        await client.post(wire)
-        assert await client.read_head() == status
-        assert headers.items() <= client.headers.items()
-        body = await client.read_body()
-        assert words in body.decode()
-        if step.body is None:
-            error = json.loads(body)
-            assert ("request_id" in error) == (wire == "anthropic")
-            assert error["error"]["message"]
-        await client.post(wire)
-        assert TERMINAL[wire] in await client.answer()
+async def test_statuses_carry_their_headers_and_the_wires_error_envelope(wire: str) -> None:
+    scripts = [script for step, *_ in STATUSES for script in ([step], [Say("x")])]
+    async with ChaosServer(*scripts) as chaos, connected(chaos) as client:
+        for step, status, headers, words in STATUSES:
+            await client.post(wire)
+            assert await client.read_head() == status, step
+            assert headers.items() <= client.headers.items(), step
+            body = await client.read_body()
+            assert words in body.decode(), step
+            if step.body is None:
+                error = json.loads(body)
+                assert ("request_id" in error) == (wire == "anthropic"), step
+                assert error["error"]["message"], step
+            await client.post(wire)
+            assert TERMINAL[wire] in await client.answer(), step
 
 
 async def test_a_closed_port_refuses_and_a_silent_port_neither_refuses_nor_accepts() -> None:

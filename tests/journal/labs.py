@@ -1,7 +1,8 @@
 """Where stores come from in these tests: a lab is one disk, on which any number of stores can be opened."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -97,6 +98,26 @@ class PostgresLab:
                 await end_node(
                     Database(self.dsn, tuning), node.incarnation, ended="replaced", lock_s=tuning.lock_s
                 )
+
+
+@asynccontextmanager
+async def opened(lab: Lab) -> AsyncGenerator[Store]:
+    """A store of this lab alone."""
+    store = await lab.open()
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def emptied(store: Store) -> AsyncGenerator[Store]:
+    """A store that others have used, without the sessions, notes and blobs that they left in it."""
+    deleted = [row.session_id for row in await store.sessions_to_purge(source="", before_ms=0)]
+    for session_id in {*await store.session_ids(""), *deleted}:
+        await store.purge(session_id)
+    for key in await store.notes(""):
+        await store.drop_note(key)
+    await store.sweep_blobs(unnamed_for_s=-60.0)
+    yield store
 
 
 async def until(holds: Callable[[], bool]) -> None:

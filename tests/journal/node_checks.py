@@ -15,6 +15,7 @@ from holdfast.codec import encode
 from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession
 from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.deltas import DeltaPlan
+from holdfast.journal.postgres.node import end_node
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.store import PostgresStore
@@ -69,6 +70,24 @@ async def check_no_statement_outlives_a_take_over(lab: PostgresLab) -> None:
     assert await other.append_run("s1", [delta("ours")], fence=held) == Appended(4, 4)
     await frozen.close()
     await other.close()
+
+
+async def check_a_take_over_ends_whoever_is_in_its_way(lab: PostgresLab) -> None:
+    """P5: a dead node's beat that waits for its own statement delays no take-over, nor does the statement."""
+    tuning = PostgresTuning(lock_s=0.05, query_s=3.0)
+    store = await lab.join()
+    node = f"WHERE incarnation = {store.node.incarnation}"
+    async with connected(lab) as statement, connected(lab) as beat, connected(lab) as watcher:
+        await statement.run(f"BEGIN; SELECT 1 FROM nodes {node} FOR UPDATE")  # noqa: S608
+        beating = asyncio.ensure_future(beat.run(f"BEGIN; UPDATE nodes SET url = 'late' {node}"))  # noqa: S608
+        blocked = f"SELECT count(*) FROM unnest(pg_blocking_pids({beat.pid}))"  # noqa: S608
+        while not (await watcher.fetch(blocked))[0][0]:  # noqa: ASYNC110  # asked of the database
+            await asyncio.sleep(0)
+        assert await end_node(
+            Database(lab.dsn, tuning), store.node.incarnation, ended="replaced", lock_s=tuning.lock_s
+        )
+        await asyncio.gather(beating, return_exceptions=True)
+    await store.close()
 
 
 async def check_raising_the_writer_waits_for_what_is_in_flight(lab: PostgresLab) -> None:
@@ -312,6 +331,7 @@ async def check_a_late_notice_holds_up_no_stop(lab: PostgresLab) -> None:
 
 NODE_CHECKS: list[NodeCheck] = [
     check_no_statement_outlives_a_take_over,
+    check_a_take_over_ends_whoever_is_in_its_way,
     check_raising_the_writer_waits_for_what_is_in_flight,
     check_nothing_is_appended_after_a_release,
     check_an_input_after_a_purge_leaves_nothing,

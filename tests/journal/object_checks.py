@@ -138,7 +138,8 @@ async def check_no_crash_separates_blobs_from_their_objects(
     """P1, P2, P6: after a crash at any step, every blob is readable, and what holds no blob is deleted."""
     async with lab.connected() as connection:
         for nth in count():
-            await connection.run("TRUNCATE blobs, blob_pieces, blob_refs, blob_objects")
+            for table in ("blob_objects", "blob_refs", "blob_pieces", "blobs"):
+                await connection.run(f"DELETE FROM {table}")  # noqa: S608  # names of ours
             bucket, steps = lab.s3.bucket(), Steps(nth)
             acknowledged: dict[str, bytes] = {}
             async with lab.blobs(CrashingObjects(bucket, steps), kind=kind, steps=steps) as blobs:

@@ -49,6 +49,8 @@ from journal.sample import (
     started,
 )
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 def stores_satisfy_the_contract(memory: MemoryStore, sqlite: SqliteStore) -> tuple[Store, Store]:
     """Never called: the type checker refuses this file if a store lacks a method of the contract."""

@@ -142,7 +142,8 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
 
 
 async def test_closing_does_not_wait_for_a_database_that_is_silent(address: str, proxy: TcpProxy) -> None:
-    store = await PostgresStore.open(address, name="silent")  # its patience ends within seconds
+    impatient = PostgresTuning(write_s=1.0, query_s=2.0)  # a test reaches the end of these waits
+    store = await PostgresStore.open(address, name="silent", tuning=impatient)
     await begin(store)
     proxy.black_hole("to_client")
     await store.close()

@@ -13,6 +13,8 @@ from journal.labs import Lab
 from journal.promise_checks import check_a_follower_misses_and_repeats_nothing, drain, first_seqs
 from journal.sample import begin, created, delta, message, say, seqs, started
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def test_any_cursor_p7_gives_the_same_log(lab: Lab) -> None:
     await check_a_follower_misses_and_repeats_nothing(lab)
@@ -225,7 +227,10 @@ async def test_changes_name_each_session_once_a_step_and_deltas_are_no_news(lab:
     await asyncio.wait([waiting])
     await store.append("s1", [message("after a cancelled step")])
     assert await anext(changes) == ["s1"]
+    waiting = asyncio.ensure_future(anext(store.changes(), None))
+    await asyncio.sleep(0)
     await store.close()
+    assert await waiting is None
     with pytest.raises(StopAsyncIteration):
         await anext(changes)
     with pytest.raises(StopAsyncIteration):

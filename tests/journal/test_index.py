@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from holdfast import events as e
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces.index import RunQuery, SessionCursor, SessionQuery, StoredResponse
 from holdfast.interfaces.journal import Fence, IdempotencyKey, Store, StoreDamaged
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def listed(store: Store, query: SessionQuery | None = None) -> list[str]:
@@ -98,8 +102,10 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
         ("b", "openai", 9),
         ("c", "api", 1),
         ("d", "api", 9),
+        ("e", "openai", 1),
     ):
         await store.append(session_id, [created(source=source, at_ms=at_ms)])
+    await store.append("e", [message("late", at_ms=9)])
     await store.append("d", [e.SessionDeleted(at_ms=9, purge_at_ms=99)])
     found = await store.sessions_to_purge(source="openai", before_ms=9)
     assert sorted(row.session_id for row in found) == ["a", "d"]

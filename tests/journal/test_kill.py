@@ -10,7 +10,7 @@ from holdfast.journal.sqlite.store import SqliteStore
 from journal.kill_cycles import Witness, check_journal, write_until_killed
 from journal.sample import delta
 
-CYCLES = 12
+CYCLES = 8
 
 
 def test_seen_is_saved_p1_a_writer_killed_at_any_moment_takes_nothing_back(tmp_path: Path) -> None:

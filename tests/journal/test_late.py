@@ -24,6 +24,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.targets import Patience
 from journal.sample import AT_MS, answered, asked, begin, delta, ended
@@ -42,7 +43,7 @@ def events_of(records: list[Record]) -> list[Event]:
 async def test_a_foreign_lock_in_mid_answer_pauses_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
     """P1, P2: what cannot be saved is not shown, waits in the spool, and lands in its place, once."""
     first, second = Gate(), Gate()
-    store = await SqliteStore.open(tmp_path / "journal.db")
+    store = await SqliteStore.open(tmp_path / "journal.db", tuning=Tuning(lock_s=0.05))
     spool = Spool(tmp_path / "spool")
     script = [Say("one "), Wait(first), Say("two "), Wait(second), Say("three")]
     async with (
@@ -77,7 +78,7 @@ async def test_all_that_a_run_says_while_the_store_is_late_is_spooled_and_its_en
 ) -> None:
     """P1, P6: a shutdown under a foreign lock is quick, and the next process has all of it, in order."""
     first, second, third = Gate(), Gate(), Gate()
-    store = await SqliteStore.open(tmp_path / "journal.db")
+    store = await SqliteStore.open(tmp_path / "journal.db", tuning=Tuning(lock_s=0.05))
     folder = tmp_path / "spool"
     script = [Wait(first), Say("one "), Wait(second), Say("two "), Wait(third)]
     async with ChaosServer(script, [Say("anew")]) as chaos:

@@ -41,16 +41,16 @@ class OlderCopy:
 
     def roll_back(self) -> None:
         self.server.stop("immediate")
-        subprocess.run(["rm", "-r", str(self._data)], check=True)
         _copy(self._copy, self._data)
         self.server.start()
 
 
 def _copy(source: Path, target: Path) -> None:
+    subprocess.run(["rm", "-rf", str(target)], check=True)
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def copy() -> Iterator[OlderCopy]:
     server = own_server()
     yield OlderCopy(server)

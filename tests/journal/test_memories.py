@@ -1,10 +1,13 @@
 """Memories on every store: people and agents who write at the same time, from several servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from typing_extensions import override
 
 from holdfast.interfaces.journal import Store
@@ -12,20 +15,64 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
 from holdfast.values import LogEnd
-from journal.labs import Lab, PostgresLab, SqliteLab
+from journal.labs import LABS, Lab, PostgresLab, SqliteLab, emptied, opened
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ME = user_scope("me")
 
 
-@pytest.fixture
-async def two(lab: Lab, store: Store) -> AsyncIterator[tuple[Memories, Memories]]:
-    """The same memory at two servers, or twice at one where a store has only one."""
-    if isinstance(lab, SqliteLab):
-        yield Memories(store, SystemClock()), Memories(store, SystemClock())
-        return
-    other = await lab.open()
-    yield Memories(store, SystemClock()), Memories(other, SystemClock())
+Stores = tuple[Store, Store]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def postgres_stores(shared_lab: PostgresLab, postgres_store: Store) -> AsyncIterator[Stores]:
+    other = await shared_lab.join()
+    yield postgres_store, other
     await other.close()
+
+
+@pytest.fixture(params=[*LABS, "postgres"])
+def opening(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[], AbstractAsyncContextManager[Stores]]:
+    if request.param == "postgres":
+        return partial(both_emptied, request.getfixturevalue("postgres_stores"))
+    return partial(both_opened, LABS[request.param](tmp_path))
+
+
+@asynccontextmanager
+async def both_emptied(stores: Stores) -> AsyncGenerator[Stores]:
+    async with emptied(stores[0]):
+        yield stores
+
+
+@asynccontextmanager
+async def both_opened(lab: Lab) -> AsyncGenerator[Stores]:
+    async with opened(lab) as one:
+        if isinstance(lab, SqliteLab):
+            yield one, one
+            return
+        async with opened(lab) as other:
+            yield one, other
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def stores(opening: Callable[[], AbstractAsyncContextManager[Stores]]) -> AsyncIterator[Stores]:
+    """Two of one disk, or the same twice where a disk has only one."""
+    async with opening() as made:
+        yield made
+
+
+@pytest.fixture
+def store(stores: Stores) -> Store:
+    return stores[0]
+
+
+@pytest.fixture
+def two(stores: Stores) -> tuple[Memories, Memories]:
+    """The same memory at two servers."""
+    return Memories(stores[0], SystemClock()), Memories(stores[1], SystemClock())
 
 
 async def propose(memories: Memories, change_id: str, text: str) -> None:

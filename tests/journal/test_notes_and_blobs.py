@@ -3,18 +3,22 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from holdfast.interfaces.journal import IdempotencyKey, Store, StoreDamaged
-from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.postgres.tuning import PostgresTuning
-from journal.labs import LABS, Lab, PostgresLab, SqliteLab
+from journal.labs import LABS, Lab, PostgresLab, SqliteLab, emptied, opened
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
 from object_lab import S3Server, objects_in
+from postgres_lab import PostgresServer
 
-FOREVER_S = float(1 << 40)  # everything is older than that
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(params=[*LABS, "postgres", "objects"])
@@ -27,6 +31,26 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
         return PostgresLab(dsn)
     s3: S3Server = request.getfixturevalue("s3")
     return PostgresLab(dsn, PostgresTuning(object_bytes_min=-1), objects=objects_in(s3.bucket()))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def object_store(postgres: PostgresServer, s3: S3Server) -> AsyncIterator[Store]:
+    dsn = postgres.borrow()
+    lab = PostgresLab(dsn, PostgresTuning(object_bytes_min=-1), objects=objects_in(s3.bucket()))
+    async with opened(lab) as store:
+        yield store
+    postgres.give_back(dsn)
+
+
+@pytest.fixture(params=[*LABS, "postgres", "objects"])
+def opening(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[], AbstractAsyncContextManager[Store]]:
+    """The same stores, for the tests that share them."""
+    if request.param in LABS:
+        return partial(opened, LABS[request.param](tmp_path))
+    shared = "postgres_store" if request.param == "postgres" else "object_store"
+    return partial(emptied, request.getfixturevalue(shared))
 
 
 async def test_the_last_note_wins_and_survives(lab: Lab) -> None:
@@ -185,19 +209,6 @@ async def test_a_blob_that_no_event_names_goes_after_its_time(store: Store) -> N
     assert (await store.blob(named), await store.blob(unnamed)) == (b"named", None)
     await store.purge("s1")
     assert await store.blob(named) is None
-
-
-def test_a_sweep_takes_what_a_crash_left_and_is_not_held_up_by_what_went_meanwhile(tmp_path: Path) -> None:
-    blobs = FileBlobs(tmp_path / "blobs")
-    names = [blobs.put(data) for data in (b"one", b"two", b"three")]
-    first, gone, _ = [tmp_path / "blobs" / name[:2] / name for name in names]
-    first.with_name(f".{names[0]}.0badf00d").write_bytes(b"half")
-    first.with_name("f" * 64).symlink_to("nowhere")  # in the listing, but not there for a look at it
-    assert sorted(blobs.untouched_since(FOREVER_S)) == sorted(names)
-    assert _files_with(tmp_path, "half") == []
-    gone.unlink()
-    dropped = [blobs.drop_untouched(name, FOREVER_S, is_named=lambda _: False) for name in names]
-    assert dropped == [True, False, True]
 
 
 async def test_a_damaged_blob_is_reported(tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
 """Texts that a database may choke on are stored and found like any other."""
 
+import pytest
+
 from holdfast.interfaces.journal import Appended, IdempotencyKey, Store
 from journal.sample import AT_MS, begin, created, message
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_text_with_nul_in_it_comes_back_as_it_was_and_is_found(store: Store) -> None:

@@ -25,10 +25,14 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.spool import Spool, spool_files
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from journal.labs import until
 from journal.sample import begin, delta, message
 from scene import Scene
+
+# A lock that another program keeps is waited for no longer than this.
+QUICK = Tuning(lock_s=0.05)
 
 
 def lock(path: Path) -> apsw.Connection:
@@ -119,7 +123,7 @@ async def test_a_locked_store_is_read_at_once_and_written_when_the_lock_is_let_g
     path = tmp_path / "journal.db"
     await left_by_a_dead_process(path)
     foreign = lock(path)
-    store = await SqliteStore.open_readable(path)
+    store = await SqliteStore.open_readable(path, tuning=QUICK)
     before = await store.read("s1")
     assert before
     assert isinstance(store.trouble, StoreLocked)
@@ -145,7 +149,7 @@ async def test_the_fence_is_raised_when_the_store_opens_for_writing_not_before(t
     owner = await SqliteStore.open(path)
     fence = await begin(owner, run_id="r1")
     foreign = lock(path)
-    late = await SqliteStore.open_readable(path)
+    late = await SqliteStore.open_readable(path, tuning=QUICK)
     foreign.close()
     await late.writable()
     with pytest.raises(FenceLost):
@@ -161,7 +165,7 @@ async def test_a_store_without_a_schema_is_waited_for_and_says_so(
     path = tmp_path / "journal.db"
     foreign = lock(path)
     caplog.set_level(logging.WARNING)
-    opening = asyncio.create_task(SqliteStore.open_readable(path))
+    opening = asyncio.create_task(SqliteStore.open_readable(path, tuning=QUICK))
     await until(lambda: "can't be read yet" in caplog.text)
     assert not opening.done()
     foreign.close()
@@ -176,7 +180,7 @@ async def test_closing_a_store_that_never_opened_leaves_no_thread_and_nobody_wai
     await left_by_a_dead_process(path)
     threads = set(threading.enumerate())
     foreign = lock(path)
-    store = await SqliteStore.open_readable(path)
+    store = await SqliteStore.open_readable(path, tuning=QUICK)
     waiting = asyncio.create_task(store.writable())
     await store.close()
     with pytest.raises(JournalError):
@@ -197,7 +201,7 @@ async def test_what_does_not_pass_by_itself_is_an_error_at_once(tmp_path: Path) 
     database.pragma("user_version", 999)
     database.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreReadOnly, match="written by a newer Holdfast"):
-        await SqliteStore.open_readable(path)
+        await SqliteStore.open_readable(path, tuning=QUICK)
     database.close()
 
 
@@ -207,7 +211,7 @@ async def test_runs_go_on_only_after_the_lock_is_let_go_and_the_spool_absorbed(t
     await left_by_a_dead_process(path)
     await Spool(tmp_path / "spool").put("s1", "r1", [delta("late")])
     foreign = lock(path)
-    store = await SqliteStore.open_readable(path)
+    store = await SqliteStore.open_readable(path, tuning=QUICK)
     async with (
         ChaosServer([Say("on")]) as chaos,
         process(chaos, store=store, spool=Spool(tmp_path / "spool")) as world,

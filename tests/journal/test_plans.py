@@ -19,11 +19,11 @@ TYPES = {
 
 
 async def test_deltas_find_their_sessions_by_key_though_little_is_known_of_the_tables(
-    postgres_dsn: str,
+    new_postgres_dsn: str,
 ) -> None:
     """The tables are new, so the planner has to guess."""
-    store = await PostgresStore.open(postgres_dsn, name="a")
-    connection = await Database(postgres_dsn, PostgresTuning()).connect("writer")
+    store = await PostgresStore.open(new_postgres_dsn, name="a")
+    connection = await Database(new_postgres_dsn, PostgresTuning()).connect("writer")
     query = delta_statement()
     try:
         await connection.run(

@@ -26,10 +26,11 @@ from postgres_lab import PostgresServer
 QUICK = PostgresTuning(listen_silence_s=0.2, beat_s=0.05, poll_idle_s=0.05)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def pooler(postgres: PostgresServer) -> Iterator[int]:
     if not postgres.ours:
         pytest.skip("the pooler knows the way to our own server")
+    # One for each test: it keeps connections to the database, which emptying that ends.
     with pgbouncer(postgres, "transaction") as port:
         yield port
 

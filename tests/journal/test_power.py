@@ -42,7 +42,7 @@ async def write_and_watch(store: Store, shown: list[Record]) -> None:
     with suppress(JournalError):
         await begin(store)
         fence = await store.claim("s1")
-        for nth in range(4):
+        for nth in range(2):
             await asyncio.gather(
                 store.append_run("s1", [delta(f"{nth}"), delta("x" * 3_000)], fence=fence),
                 store.append("s1", [message(f"words {nth}")]),
@@ -82,7 +82,7 @@ async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
         await store.close()
         if not was_cut:
             assert nth > 20
-            assert len(seen) == 13
+            assert len(seen) == 7
             break
 
 
@@ -99,7 +99,7 @@ async def test_a_power_cut_at_any_operation_of_a_purge_costs_the_neighbours_noth
     store = await SqliteLab(tmp_path / "before").open()
     for session_id in ("s1", "s2", "s3"):
         await begin(store, session_id)
-    for nth in range(30):
+    for nth in range(15):
         for session_id in ("s1", "s2", "s3"):
             await store.append(
                 session_id, [message(f"word{session_id} " * (9 * nth % 70), message_id=f"m{nth}")]
@@ -116,8 +116,8 @@ async def test_a_power_cut_at_any_operation_of_a_purge_costs_the_neighbours_noth
         was_cut = vfs.power_cuts > cuts
         vfs.heal()
         store = await here.open()
-        assert [len(await store.read(session_id)) for session_id in ("s1", "s3")] == [31, 31]
-        assert len(await store.read("s2")) in {0, 31}
+        assert [len(await store.read(session_id)) for session_id in ("s1", "s3")] == [16, 16]
+        assert len(await store.read("s2")) in {0, 16}
         await store.purge("s2")
         assert [len(await store.search(f"words{number}")) for number in (1, 2, 3)] == [1, 0, 1]
         await store.close()

@@ -19,14 +19,17 @@ async def test_our_store_passes(check: NodeCheck, postgres_dsn: str) -> None:
     await check(PostgresLab(postgres_dsn))  # the check itself asserts
 
 
+@pytest.fixture
+def dsn(sabotage: NodeSabotage, request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue("new_postgres_dsn" if sabotage.schema else "postgres_dsn")
+
+
 @pytest.mark.parametrize("sabotage", NODE_SABOTAGES, ids=lambda one: one.name)
-async def test_a_wrong_store_is_found_out(
-    sabotage: NodeSabotage, postgres: PostgresServer, new_postgres_dsn: str
-) -> None:
+async def test_a_wrong_store_is_found_out(sabotage: NodeSabotage, postgres: PostgresServer, dsn: str) -> None:
     if sabotage.schema:
-        await (await PostgresLab(new_postgres_dsn).join()).close()
-        await asyncio.to_thread(postgres.sql, sabotage.schema, dsn=new_postgres_dsn)
-    lab = PostgresLab(new_postgres_dsn, kind=sabotage.kind)
+        await (await PostgresLab(dsn).join()).close()
+        await asyncio.to_thread(postgres.sql, sabotage.schema, dsn=dsn)
+    lab = PostgresLab(dsn, kind=sabotage.kind)
     with pytest.raises(NOTICED):
         async with asyncio.timeout(PATIENCE_S):
             await sabotage.check(lab)

@@ -21,7 +21,7 @@ from holdfast.journal.sqlite.queries import migrations
 from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import SqliteLab
 from journal.sample import message, seqs
-from journal.test_thinning import LATE_MS, new_scene, old_run, stored, texts, thin
+from journal.thinning_scene import LATE_MS, new_scene, old_run, stored, texts, thin
 
 WORDS = [f"word{nth} " for nth in range(300)]
 

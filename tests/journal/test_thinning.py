@@ -1,55 +1,20 @@
 """Thinning on every store: what goes, what stays, and who may do what meanwhile."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import aclosing
-from typing import cast
 
 import pytest
 
 from holdfast import events as e
-from holdfast.interfaces.journal import Appended, Record, Store
+from holdfast.interfaces.journal import Appended, Store
 from holdfast.journal.thinning import STRETCH_CHARS_MAX, STRETCH_RECORDS_MAX
 from journal.labs import Lab
 from journal.promise_checks import check_thinning_takes_no_text_from_anyone
 from journal.sample import AT_MS, begin, created, message, seqs
+from journal.thinning_scene import LATE_MS, new_scene, old_run, stored, texts, thin
 from scene import Scene
 
-LATE_MS = AT_MS + 1_000_000
-
-
-def old_run(scene: Scene, run_id: str, *pieces: str) -> Scene:
-    """A finished run with a thought and an answer in pieces."""
-    scene.send("hi", run_id=run_id)
-    scene.call()
-    for word in ("let ", "me ", "see"):
-        scene.of_run(e.ReasoningDelta, segment=0, text=word)
-    scene.of_run(e.ReasoningDone, segment=0, text="let me see")
-    scene.pieces(*pieces, segment=1)
-    scene.of_run(e.TextDone, segment=1, text="".join(pieces))
-    scene.of_run(e.CallEnded, call_id=f"c{scene.calls}", finish="stop")
-    scene.ends()
-    return scene
-
-
-def new_scene() -> Scene:
-    scene = Scene(ms=AT_MS)
-    scene.put(e.SessionCreated, epoch="e")
-    return scene
-
-
-async def stored(store: Store, scene: Scene, session_id: str = "s1") -> None:
-    events = [event for _, event in scene.log]
-    assert isinstance(await store.append(session_id, cast("list[e.Input]", events)), Appended)
-
-
-async def thin(store: Store, session_id: str = "s1", *, before_ms: int = LATE_MS) -> int:
-    return sum([count async for count in store.thin(session_id, before_ms=before_ms)])
-
-
-def texts(records: Sequence[Record]) -> list[tuple[int, str]]:
-    deltas = (e.TextDelta, e.ReasoningDelta)
-    return [(record.seq, record.event.text) for record in records if isinstance(record.event, deltas)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_deltas_of_an_old_run_become_one_each_and_nothing_else_changes(store: Store) -> None:
@@ -165,25 +130,30 @@ async def test_sessions_are_to_be_thinned_until_they_were_and_again_when_they_go
     assert await thin(store, "nowhere") == 0
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_a_thinning_that_is_left_at_any_step_is_ended_by_the_next_owner(lab: Lab, steps: int) -> None:
+async def test_a_thinning_that_is_left_at_any_step_is_ended_by_the_next_owner(lab: Lab) -> None:
     """P6: each step is whole by itself, and so is the log after it."""
     store = await lab.open()
-    scene = new_scene()
-    for nth in range(3):
-        old_run(scene, f"r{nth}", *[f"{nth}.{piece} " for piece in range(400)])
-    await stored(store, scene)
-    whole = sum(len(text) for _, text in texts(await store.read("s1", limit=5_000)))
-    gone = 0
-    async with aclosing(store.thin("s1", before_ms=LATE_MS)) as thinning:
-        for _ in range(steps):
-            gone += await anext(thinning, 0)
+    gone, whole = dict.fromkeys(range(6), 0), dict[int, int]()
+    for steps in gone:
+        scene = new_scene()
+        for nth in range(3):
+            old_run(scene, f"{steps}.{nth}", *[f"{nth}.{piece} " for piece in range(400)])
+        await stored(store, scene, f"s{steps}")
+        whole[steps] = await length(store, f"s{steps}")
+        async with aclosing(store.thin(f"s{steps}", before_ms=LATE_MS)) as thinning:
+            for _ in range(steps):
+                gone[steps] += await anext(thinning, 0)
     await store.close()
     store = await lab.open()
-    assert sum(len(text) for _, text in texts(await store.read("s1", limit=5_000))) == whole
-    assert gone + await thin(store) == 3 * (399 + 2)
-    assert sum(len(text) for _, text in texts(await store.read("s1"))) == whole
+    for steps in gone:
+        assert await length(store, f"s{steps}") == whole[steps], steps
+        assert gone[steps] + await thin(store, f"s{steps}") == 3 * (399 + 2), steps
+        assert await length(store, f"s{steps}") == whole[steps], steps
     await store.close()
+
+
+async def length(store: Store, session_id: str) -> int:
+    return sum(len(text) for _, text in texts(await store.read(session_id, limit=5_000)))
 
 
 async def test_appends_and_reads_go_on_while_a_log_is_thinned(store: Store) -> None:

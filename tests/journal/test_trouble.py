@@ -36,7 +36,7 @@ NOBODY = 65_534
 
 
 async def test_a_foreign_write_lock_is_named_and_waited_out(tmp_path: Path) -> None:
-    lab = SqliteLab(tmp_path)
+    lab = SqliteLab(tmp_path, tuning=Tuning(lock_s=0.05))
     store = await lab.open()
     fence = await begin(store)
     foreign = apsw.Connection(str(lab.path))
@@ -57,7 +57,7 @@ async def test_a_foreign_write_lock_is_named_and_waited_out(tmp_path: Path) -> N
 
 async def test_a_foreign_writer_s_rows_do_not_confuse_the_store(tmp_path: Path) -> None:
     """A `sqlite3` shell that writes without asking does not make the store lose its place."""
-    lab = SqliteLab(tmp_path)
+    lab = SqliteLab(tmp_path, tuning=Tuning(lock_s=0.05))
     store = await lab.open()
     fence = await begin(store)
     foreign = apsw.Connection(str(lab.path))

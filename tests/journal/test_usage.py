@@ -1,15 +1,26 @@
 """What runs and relayed calls used, added up in the transactions of their events."""
 
+from collections.abc import AsyncIterator
+
+import pytest
+
 from holdfast import events as e
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.journal import (
     Store,
 )
 from holdfast.interfaces.usage import UsageQuery, UsageSum
-from journal.labs import Lab
+from journal.labs import Lab, opened
 from journal.sample import AT_MS, begin, created, ended
 
 TODAY = AT_MS // DAY_MS
+
+
+@pytest.fixture
+async def store(lab: Lab) -> AsyncIterator[Store]:
+    """A new one for each test, because the sums of a key outlive its sessions."""
+    async with opened(lab) as made:
+        yield made
 
 
 def used(run_id: str, *, target: str = "main", at_ms: int = AT_MS, cost_usd: float | None = 0.5) -> e.Usage:

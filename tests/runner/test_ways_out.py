@@ -15,7 +15,7 @@ from cli.tmux import HOLDFAST, terminal
 from forked import fork
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.process_table import ProcessEntry, table
-from runner.program import Program, configure, program
+from runner.program import configure, program
 from tools.calls import ENVIRONMENT, until
 
 ALLOW = '\n[[approvals.rules]]\nallow = "shell"\n'

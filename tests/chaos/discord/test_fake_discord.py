@@ -1,6 +1,7 @@
 """The fake Discord against a real bot library, which says what Discord's answers and events look like."""
 
 import asyncio
+import gc
 import io
 import threading
 from collections.abc import AsyncGenerator
@@ -33,12 +34,20 @@ class Bot(discord.Client):
     """A bot of the library, which remembers what it was told."""
 
     def __init__(self, intents: discord.Intents, changed: Notifier) -> None:
-        super().__init__(intents=intents, max_messages=None)
+        # The library can't know which guild is the last, and would wait a while for more before it is ready.
+        super().__init__(intents=intents, max_messages=None, guild_ready_timeout=0)
         self.changed = changed
         self.tree = discord.app_commands.CommandTree(self)
         self.heard: list[str] = []
         self.pressed: list[str] = []
         self.is_up = asyncio.Event()
+        self.running: asyncio.Task[None] | None = None
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Identify at once; the library would pause, because Discord allows one in five seconds."""
+
+    async def on_socket_event_type(self, _: str) -> None:
+        self.changed.notify()
 
     async def on_ready(self) -> None:
         self.is_up.set()
@@ -69,12 +78,14 @@ async def at(
     monkeypatch.setattr(Route, "BASE", fake.api_url)
     monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", URL(fake.gateway_url))
     bot = Bot(wanted, fake.world.changed)
-    running = asyncio.create_task(bot.start(fake.token))
+    bot.running = running = asyncio.create_task(bot.start(fake.token))
     ready = asyncio.create_task(bot.is_up.wait())
     await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
     try:
         if running.done():
             await running
+        # A test ends with a bot that is connected or has ended: one that is closed while it connects leaves
+        # its socket open.
         yield bot
     finally:
         ready.cancel()
@@ -84,6 +95,7 @@ async def at(
         for beating in [one for one in threading.enumerate() if isinstance(one, KeepAliveHandler)]:
             beating.stop()
             await asyncio.to_thread(beating.join)
+        gc.collect()  # a socket that was left open fails this test, and no later one
 
 
 async def direct(bot: Bot, chat: Channel) -> discord.DMChannel:
@@ -151,7 +163,7 @@ async def test_what_discord_keeps_from_bots_is_kept_from_them(monkeypatch: pytes
         general = fake.world.channel("general")
         thread = fake.world.thread(general, "bugs")
         async with at(fake, monkeypatch, intents(content=False)) as bot:
-            assert [guild.name for guild in bot.guilds] == ["The guild"]
+            await fake.world.changed.until(lambda: [guild.name for guild in bot.guilds] == ["The guild"])
             assert [one.name for one in bot.guilds[0].threads] == ["bugs"]
             fake.world.say(general, "not for bots", user=ME)
             fake.world.say(thread, f"{fake.world.mention} hello", user=ME)
@@ -181,9 +193,12 @@ async def test_a_dropped_socket_is_resumed_and_a_forgotten_session_loses_what_ha
             world.say(chat, text)
         await world.changed.until(lambda: len(bot.heard) == 6)
         assert bot.heard[2:] == ["twice", "twice", "early", "late"]
+        bot.is_up.clear()
         world.sessions.forget()
         world.say(chat, "lost")
         assert world.sessions.lost == ["MESSAGE_CREATE"]
+        await bot.is_up.wait()
+        assert [one["op"] for one in fake.gateway.heard].count(2) == 2
 
 
 async def test_it_refuses_what_discord_refuses_in_discords_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +222,10 @@ async def test_it_refuses_what_discord_refuses_in_discords_words(monkeypatch: py
         assert [call.outcome for call in world.calls][-1] == "Cannot send messages to this user"
         fake.scripts.add("identify", [CloseSocket(4004)])
         world.sessions.forget()
-        await world.changed.until(lambda: world.sessions.sockets == 0)
+        assert bot.running is not None
+        with pytest.raises(discord.ConnectionClosed) as ended:
+            await bot.running
+        assert ended.value.code == 4004
         other = Bot(intents(), world.changed)
         with pytest.raises(discord.LoginFailure):
             await other.start("not the token")

@@ -163,10 +163,10 @@ async def end_node(database: Database, incarnation: int, *, ended: str, lock_s: 
         connection.execute(queries()["end_node"], {"incarnation": incarnation, "ended": ended})
     )
     try:
-        await asyncio.wait([ending], timeout=lock_s)
-        if not ending.done():
+        while not (await asyncio.wait([ending], timeout=lock_s))[0]:
             helper = await database.connect("take-over")
             try:
+                # They may have waited in turn, as a beat of the node does for its last statement.
                 await helper.rows("terminate_blockers", pid=pid)
             finally:
                 helper.terminate()

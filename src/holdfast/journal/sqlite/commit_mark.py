@@ -18,7 +18,6 @@ from holdfast.journal.sqlite.queries import queries
 _log = logging.getLogger(__name__)
 _FORM = struct.Struct("<QI")  # the number and its CRC-32
 _NUMBER = struct.Struct("<Q")  # the older form, without a CRC
-RENEW_S = 2.0
 # Before this schema, each commit counted itself.
 ARRIVALS_SINCE = 5
 
@@ -51,8 +50,9 @@ class CommitMark:
     can be too low, which hides some damage, but never too high, which would report damage that isn't there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, renew_s: float) -> None:
         self._path = path
+        self._renew_s = renew_s
         self._arrival = 0
         self._renew_at_s = 0.0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -85,7 +85,7 @@ class CommitMark:
         self.write(arrival)
         now_s = time.monotonic()
         if now_s >= self._renew_at_s:
-            self._renew_at_s = now_s + RENEW_S
+            self._renew_at_s = now_s + self._renew_s
             self.renew()
 
     def renew(self) -> None:

@@ -67,7 +67,7 @@ class Commits:
         # With less than power durability, the log may lose commits that the mark has counted.
         self._is_marking = durability == "power"
         try:
-            self._db = connect_for_writing(path, durability=durability, vfs=vfs)
+            self._db = connect_for_writing(path, durability=durability, vfs=vfs, lock_s=self._tuning.lock_s)
         except apsw.Error as error:
             raise named(error, path) from error
         try:
@@ -93,7 +93,7 @@ class Commits:
     def _open_mark(self) -> CommitMark:
         path = self._path.with_name(self._path.name + "-mark")
         try:
-            return CommitMark(path)
+            return CommitMark(path, renew_s=self._tuning.mark_s)
         except OSError as error:
             raise not_writable(path, error) from error
 

@@ -102,7 +102,9 @@ def _full(error: apsw.Error, path: Path) -> StoreFull:
     return StoreFull(f"no room left to write {path}: free some space; nothing was lost ({error})")
 
 
-def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) -> apsw.Connection:
+def connect_for_writing(
+    path: Path, *, durability: Durability, vfs: str | None, lock_s: float
+) -> apsw.Connection:
     """A writable connection in WAL mode; closing it leaves the write-ahead log alone."""
     _make_private(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -110,7 +112,7 @@ def connect_for_writing(path: Path, *, durability: Durability, vfs: str | None) 
     try:
         # A damaged log is evidence: closing the connection must not checkpoint it into the file.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.set_busy_timeout(BUSY_MS)
+        connection.set_busy_timeout(int(lock_s * 1_000))
         mode = connection.pragma("journal_mode", "wal")
         if mode != "wal":
             raise StoreReadOnly(

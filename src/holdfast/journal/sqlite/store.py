@@ -99,12 +99,14 @@ class SqliteStore(SqliteReader, Store):
         return store
 
     @classmethod
-    async def open_readable(cls, path: Path, *, durability: Durability = "power") -> "SqliteStore":
+    async def open_readable(
+        cls, path: Path, *, durability: Durability = "power", tuning: Tuning | None = None
+    ) -> "SqliteStore":
         """Open or create the store; if it can be read but not written yet, `writable` waits until it can.
 
         Raises errors that are permanent. If the file can't be read either, this waits for it.
         """
-        store = cls(path, durability=durability)
+        store = cls(path, durability=durability, tuning=tuning)
         try:
             await store._writer.open()
             if store.trouble is not None and not await store.is_readable():

@@ -13,5 +13,7 @@ class Tuning:
     moved_of_log: int = 8
     group_jobs_max: int = 4_096  # per commit
     waiting_jobs_max: int = 65_536  # beyond this, appends are refused
+    lock_s: float = 1.0  # how long a write waits for another program's lock before it's refused
     look_s: float = 2.0  # how often an idle writer checks that its files are still there
+    mark_s: float = 2.0  # how often a busy writer checks that the commit mark's file is still there
     save_again_s: float = 5.0  # how soon saving the contents of removed files is tried again
