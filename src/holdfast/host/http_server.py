@@ -107,7 +107,7 @@ class InProcessServer(uvicorn.Server):
         await self._left.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close idle connections, let active responses finish, and end without uvicorn's tenth of a second."""
+        """Close idle connections and let active responses finish, without uvicorn's tenth of a second."""
         del sockets  # the owner closes them
         for server in self.servers:
             server.close()

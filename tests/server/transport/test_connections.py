@@ -76,7 +76,8 @@ async def test_a_whole_url_names_the_host_that_the_header_does() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         host = HEAD.partition(b"Host: ")[2].partition(b"\r\n")[0]
         for named, status in ((host, b"200"), (b"elsewhere.example", b"400"), (b"u@" + host, b"400")):
-            (answer,) = await answers(server, b"GET http://%b/health HTTP/1.1\r\n%b\r\n" % (named, HEAD))
+            sent = b"GET http://%b/health HTTP/1.1\r\n%bConnection: close\r\n\r\n" % (named, HEAD)
+            (answer,) = await answers(server, sent)
             assert answer.startswith(status), answer
 
 

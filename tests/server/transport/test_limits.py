@@ -25,6 +25,7 @@ from holdfast.server.access.middleware import SECURITY_HEADERS
 from holdfast.server.options import Limits
 from holdfast.server.runs.requests import RunRequest
 from holdfast.server.transport.bodies import parsed
+from holdfast.server.transport.connection import DRAIN_S
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, limited, served, target_of
 
@@ -49,6 +50,7 @@ async def raw_after(deadline_s: float, server: Served, sent: bytes) -> bytes:
     await time_passes(deadline_s / 2)
     assert not asked.done()
     await time_passes(deadline_s / 2)
+    await time_passes(DRAIN_S)  # the rest of a body is read before the connection is closed
     return await asked
 
 
