@@ -25,6 +25,7 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Patience, Target, Wire
+from side_by_side import on_each_wire
 
 from .calling import Told, ended_by, line_of, line_to, nothing_left, request_of, target_of
 
@@ -114,6 +115,7 @@ async def test_cancel_while_the_kernel_still_holds_the_request(megabytes: float)
             assert await server.seen.until_closed(1) == "peer reset"
 
 
+@on_each_wire
 async def test_the_next_run_is_judged_on_its_own(wire: Wire) -> None:
     """S003-3: after a stopped call a real drop in the next one is a network failure, and is retried."""
     async with line_of(wire, [Say("hel"), Hang()], [Say("hel"), Drop()], GOOD) as (line, server):
@@ -126,6 +128,7 @@ async def test_the_next_run_is_judged_on_its_own(wire: Wire) -> None:
         assert server.seen.requests_seen == 3
 
 
+@on_each_wire
 async def test_a_drop_that_comes_with_the_cancel_is_a_cancel(wire: Wire) -> None:
     """S003-1: both at once, and it is the type that decides."""
     gate = Gate()

@@ -25,6 +25,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
+from side_by_side import on_each_wire
 
 from .calling import Names, line_of, line_to, target_of
 
@@ -37,6 +38,7 @@ def on_port(port: int, **fields: object) -> Target:
     return Target(name="main", wire=WIRE, base_url=f"http://127.0.0.1:{port}/v1", model="m", **fields)  # pyright: ignore[reportArgumentType]
 
 
+@on_each_wire
 async def test_a_connection_is_used_again(wire: Wire) -> None:
     async with line_of(wire, GOOD, GOOD, GOOD) as (line, server):
         for _ in range(3):
@@ -44,6 +46,7 @@ async def test_a_connection_is_used_again(wire: Wire) -> None:
         assert server.seen.connections_seen == 1
 
 
+@on_each_wire
 async def test_a_stale_connection_costs_no_attempt(wire: Wire) -> None:
     """P3: the peer had closed it before a byte of an answer, so nobody has seen the request."""
     async with line_of(wire, [Say("one"), CloseOnReuse()], GOOD) as (line, server):
@@ -138,6 +141,7 @@ async def test_a_call_that_fails_late_leaves_the_connections_of_others_alone() -
         assert second.failures == []
 
 
+@on_each_wire
 async def test_a_refused_connection_is_tried_again_at_once_and_then_at_longer_and_longer_intervals(
     wire: Wire,
 ) -> None:
@@ -165,6 +169,7 @@ async def test_a_connection_that_never_comes_is_cut() -> None:
             assert "no connection in 0.2 s" in ended.failure.text
 
 
+@on_each_wire
 async def test_a_hung_resolver_for_one_host_delays_no_call_to_another(wire: Wire) -> None:
     """Scenario 16, P10."""
     async with ChaosServer(GOOD) as server:

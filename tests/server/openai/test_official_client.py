@@ -2,8 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import openai
@@ -25,14 +24,9 @@ from holdfast.interfaces.journal import StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
+from server.openai.official_client import client_of
 from server.toolbox import Counted
-from serving import PATIENT, AsksAbout, Served, Setting, limited, said_to, served, target_of
-
-
-@asynccontextmanager
-async def client_of(server: Served) -> AsyncGenerator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
-        yield client
+from serving import PATIENT, AsksAbout, Setting, limited, said_to, served, target_of
 
 
 def user(text: str) -> Any:

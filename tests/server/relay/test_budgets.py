@@ -16,6 +16,7 @@ from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from server.relay.relaying import PATHS, SHORT, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
+from side_by_side import on_each_wire
 
 AS_LAPTOP = {"authorization": "Bearer hf-laptop-key-0123456789"}
 LONG = "x" * 4000  # a thousand tokens
@@ -66,7 +67,7 @@ async def test_a_call_that_its_client_aborts_before_any_content_is_charged(
         assert len(chaos.seen.requests) == 1
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_text_that_came_before_an_abort_is_charged(wire: Wire) -> None:
     """An Anthropic stream reports its input first and its output last."""
     gate = Gate()

@@ -18,8 +18,9 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from runner.program import configure, program
-from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
+from server.relay.relaying import PATHS, body_for, relaying, target_on
 from serving import Served, Setting
+from side_by_side import on_each_wire, on_wires
 
 FIRST, REPEAT = {"X-Stainless-Retry-Count": "0"}, {"X-Stainless-Retry-Count": "1"}
 IDEMPOTENT = {"Idempotency-Key": "once"}
@@ -38,7 +39,7 @@ async def sessions(server: Served) -> list[dict[str, Any]]:
     return (await server.get("/api/sessions?all=true"))[1]["data"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_a_call_is_a_session_with_its_request_its_answer_and_its_record(wire: Wire) -> None:
     disk = MemoryDisk()
     scripts = ([server_error()], [Say("hello"), CallTool("look", {"at": "it"})])
@@ -103,7 +104,7 @@ async def until_kept_alive(answer: aiohttp.ClientResponse) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "last"), [(e.TextDelta, b"hello"), (e.ToolAsked, b'"finish_reason": "tool_calls"')]
 )
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+@on_wires("chat", "anthropic")
 async def test_nothing_is_sent_that_is_not_on_disk(kind: type[e.Event], last: bytes, wire: Wire) -> None:
     """P1: seen is saved, on the same wire and translated; a keep-alive comes meanwhile."""
     store = HoldsBack(kind)

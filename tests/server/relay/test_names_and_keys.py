@@ -17,7 +17,6 @@ from server.relay.relaying import (
     KEY,
     PATHS,
     USER,
-    WIRES,
     anthropic_client,
     body_for,
     keyed,
@@ -25,8 +24,7 @@ from server.relay.relaying import (
     target_on,
     text_by_package,
 )
-
-each_wire = pytest.mark.parametrize("wire", WIRES)
+from side_by_side import on_each_wire, on_wires
 
 
 @pytest.mark.parametrize("name", ["main", "main-model", "an-alias", "gpt-99-turbo"])
@@ -57,7 +55,7 @@ async def test_clients_of_hermes_get_the_agent_whatever_they_name() -> None:
         assert answer.headers["X-Hermes-Session-Id"] == "s1"
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses"])
+@on_wires("chat", "responses")
 async def test_an_unknown_name_is_not_found_and_the_error_says_what_there_is(wire: Wire) -> None:
     async with ChaosServer() as chaos, relaying(target_on(chaos, wire)) as server:
         answer = await server.call("POST", PATHS[wire], body=body_for(wire, model="gpt-99"))
@@ -94,7 +92,7 @@ async def test_models_are_listed_apart_and_in_the_shape_of_each_client() -> None
         assert models == list(relayed)
 
 
-@each_wire
+@on_each_wire
 async def test_a_relay_key_relays_and_can_never_start_a_run(wire: Wire) -> None:
     """P11: whoever has such a key can't make an agent act."""
     async with ChaosServer([Say("ok")]) as chaos:
@@ -123,7 +121,7 @@ async def test_a_relay_key_relays_and_can_never_start_a_run(wire: Wire) -> None:
             assert refused.status == 403
 
 
-@each_wire
+@on_each_wire
 async def test_a_chat_key_does_not_relay(wire: Wire) -> None:
     async with ChaosServer() as chaos:
         setting = keyed(ApiKey("owner", "owner-key-0123456789"))
@@ -139,7 +137,7 @@ async def test_a_chat_key_does_not_relay(wire: Wire) -> None:
         assert chaos.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_a_foreign_key_is_refused_and_goes_nowhere(wire: Wire) -> None:
     async with ChaosServer() as chaos:
         setting = keyed(ApiKey("owner", "owner-key-0123456789"))
@@ -152,7 +150,7 @@ async def test_a_foreign_key_is_refused_and_goes_nowhere(wire: Wire) -> None:
         assert chaos.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_headers_pass_by_a_list_in_both_directions(wire: Wire) -> None:
     sent = {
         "anthropic-beta": "b1",
@@ -196,7 +194,7 @@ async def test_a_request_that_comes_from_this_server_is_a_loop() -> None:
         assert (await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=other)).status != 508
 
 
-@each_wire
+@on_each_wire
 @pytest.mark.parametrize(("encoding", "packed"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
 async def test_compressed_bodies_are_unpacked_within_the_limit(
     wire: Wire, encoding: str, packed: Any
@@ -280,7 +278,7 @@ async def test_what_belongs_to_one_account_never_leaves_it(wire: Wire, state: di
         assert good.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_an_alias_may_hedge_and_the_faster_target_answers(wire: Wire) -> None:
     limits = RetryLimits(hedge=True)
     async with ChaosServer([Hang()]) as slow, ChaosServer([Say("from b")]) as quick:

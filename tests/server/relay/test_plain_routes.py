@@ -16,6 +16,7 @@ from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Target, Wire
 from server.relay.relaying import KEY, keyed, openai_client, relaying, target_on
 from serving import Setting
+from side_by_side import on_wires
 
 VECTORS = {
     "object": "list",
@@ -78,7 +79,7 @@ async def provider(failures: int = 0) -> AsyncGenerator[Provider]:
         await runner.cleanup()
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses"])
+@on_wires("chat", "responses")
 async def test_embeddings_are_passed_on_to_any_target_of_openais_protocols(wire: Wire) -> None:
     async with provider(failures=1) as upstream, relaying(upstream.target(wire)) as server:
         async with openai_client(server) as client:

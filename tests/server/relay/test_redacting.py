@@ -16,6 +16,7 @@ from holdfast.server.relay.redacting import FrameFilter
 from holdfast.targets import Wire
 from server.relay.relaying import KEY, PATHS, WIRES, body_for, relaying, target_on, text_by_package
 from serving import Served, Setting
+from side_by_side import on_each_wire
 
 BEFORE, AFTER = "the key is ", ", said skeptical sk- people"
 
@@ -85,7 +86,7 @@ def knowing_the_key() -> Setting:
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_a_streamed_key_never_reaches_the_client(wire: Wire, target: Wire) -> None:
     """P11: on every pair of wires."""
     script = [Say(f"provider says: {KEY} is wrong", chunk_chars=9)]
@@ -112,7 +113,7 @@ async def test_a_broken_frame_is_dropped_before_the_error_event() -> None:
     assert frames[-1]["error"]["code"] == "dropped"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_an_error_that_escapes_the_key_is_cleaned(wire: Wire) -> None:
     """P11: an error passes as its provider wrote it, but without our key."""
     escaped = "".join(f"\\u{ord(char):04x}" for char in KEY)
