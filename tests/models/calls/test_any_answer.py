@@ -7,13 +7,12 @@ import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-import pytest
-
 from holdfast.chaos import Drop, Say
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Target, Wire
 from side_by_side import on_each_wire
 from stream_server import stream_server
+from tables import for_each_row
 
 from .calling import WIRES, Line, line_of, line_to
 
@@ -122,7 +121,7 @@ GOOD: dict[str, Made] = {
 }
 
 
-@pytest.mark.parametrize("form", GOOD)
+@for_each_row("form", GOOD)
 async def test_an_answer_is_known_by_what_it_is_and_not_by_its_name(form: str) -> None:
     """P4."""
     for wire in WIRES:
@@ -178,7 +177,7 @@ BAD: dict[str, tuple[Made, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("form", BAD)
+@for_each_row("form", BAD)
 async def test_what_is_no_answer_says_what_it_is(form: str) -> None:
     """P4, P9."""
     made, kind, words = BAD[form]

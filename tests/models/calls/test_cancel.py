@@ -26,6 +26,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Patience, Target, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import Told, ended_by, line_of, line_to, nothing_left, request_of, target_of
 
@@ -102,7 +103,7 @@ async def test_cancel_while_uploading_throws_away_what_is_unsent() -> None:
             await nothing_left()
 
 
-@pytest.mark.parametrize("megabytes", [0.3, 1.0])
+@for_each_row("megabytes", [0.3, 1.0])
 async def test_cancel_while_the_kernel_still_holds_the_request(megabytes: float) -> None:
     """Scenario 5, P5: everything is written, nothing is taken."""
     async with ChaosServer([ReadOnly(1000), Hang()], options=SMALL_BUFFER) as server:
@@ -171,7 +172,7 @@ SCRIPTS: dict[str, list[list[Step]]] = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@for_each_row("script", SCRIPTS)
 async def test_cancel_at_every_suspension(script: str) -> None:
     """P5: no task, no socket, no attempt left open; the cancel always gets through."""
     nth = 0

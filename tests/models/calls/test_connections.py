@@ -5,7 +5,6 @@ import socket
 from typing import cast
 
 import aiohttp
-import pytest
 from aiohttp.abc import ResolveResult
 
 from holdfast import events as e
@@ -26,6 +25,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import Names, line_of, line_to, target_of
 
@@ -95,7 +95,7 @@ async def test_cookies_of_an_answer_do_not_come_back() -> None:
             assert [request.headers.get("cookie") for request in server.seen.requests] == [None, None]
 
 
-@pytest.mark.parametrize("cut", [Drop(), HangUp()])
+@for_each_row("cut", [Drop(), HangUp()])
 async def test_a_fresh_connection_that_breaks_at_once_is_a_failed_attempt(cut: Drop | HangUp) -> None:
     """S003-2."""
     async with line_of(WIRE, [cut], GOOD) as (line, _):

@@ -31,6 +31,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import line_of, request_of
 
@@ -167,7 +168,7 @@ async def test_tools_are_asked_for_once_the_answer_is_whole(wire: Wire) -> None:
         assert [tool.tool_call_id for tool in answer.tools] == [event.tool_call_id for event in asked]
 
 
-@pytest.mark.parametrize("usage_chunk", ["always", "never"])
+@for_each_row("usage_chunk", ["always", "never"])
 @on_each_wire
 async def test_a_usage_only_chunk_after_the_finish_is_normal(wire: Wire, usage_chunk: Any) -> None:
     """Scenario 9."""
@@ -291,7 +292,7 @@ async def test_a_web_page_instead_of_an_answer_is_no_answer(wire: Wire) -> None:
         assert "Please log in" in ended.failure.text
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, 7])
+@for_each_row("bytes_at_once", [1, 7])
 @on_each_wire
 async def test_bytes_that_drip_make_the_same_answer(wire: Wire, bytes_at_once: int) -> None:
     """P4."""

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import (
     Begin,
@@ -22,6 +20,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
 from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 from .calling import SHORT_S, WIRES, Names, line_of, line_to, request_of, target_of, wait_through_cancel
 
@@ -228,7 +227,7 @@ async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local
             assert shown == [45, 300, 50]
 
 
-@pytest.mark.parametrize("pieces", ["reasoning", "arguments"])
+@for_each_row("pieces", ["reasoning", "arguments"])
 @on_each_wire
 async def test_turns_without_text_are_no_stall(wire: Wire, pieces: str) -> None:
     """S001-2: many pieces, each well within the gap, all together beyond it."""

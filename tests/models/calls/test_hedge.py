@@ -26,6 +26,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.attempt import HEDGE_SHARE
 from holdfast.targets import Patience, RetryLimits, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of, target_of
 
@@ -115,7 +116,7 @@ async def test_the_first_may_still_win(wire: Wire) -> None:
         assert getattr(text, "target", "") == "slow", "the text is told as the first one's"
 
 
-@pytest.mark.parametrize("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
+@for_each_row("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
 @on_each_wire
 async def test_an_event_is_enough_not_to_ask_another(wire: Wire, first: list[Any]) -> None:
     """Never after visible output, nor after any sign of life."""

@@ -1,7 +1,5 @@
 """What the user sees while a call waits, and that a computer that slept does not cut it."""
 
-import pytest
-
 from holdfast.chaos import (
     Begin,
     ChaosOptions,
@@ -20,6 +18,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.status_lines import state_words
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import SHORT_S, line_of, line_to, request_of, target_of
 
@@ -45,7 +44,7 @@ async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(w
         task.cancel()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("state", "silent_s", "words"),
     [
         (State.STREAMING, 2.9, "{model} is answering"),
@@ -116,7 +115,7 @@ async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> Non
             task.cancel()
 
 
-@pytest.mark.parametrize("state", ["waiting", "streaming"])
+@for_each_row("state", ["waiting", "streaming"])
 @on_each_wire
 async def test_a_sleep_of_the_computer_is_no_silence_of_the_peer(wire: Wire, state: str) -> None:
     """Scenario 15: the lid was closed for an hour; on wake the call is given time to be heard."""

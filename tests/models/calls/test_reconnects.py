@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limited_s, server_error
 from holdfast.chaos.server import ChaosOptions
@@ -15,6 +13,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import HANGS_S, Line, TestClock, ended_by, line_of, line_to, nothing_left, target_of
 
@@ -103,7 +102,7 @@ async def test_a_model_that_stays_away_is_given_up_after_a_minute_with_one_more_
         assert f"({tries - 1} more tries in 1 min 0 s); gave up: main could not be reached" in last
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("run", "model", "after_s"), [("resumed", "", 299), ("resumed", "stranger", 299), ("", "stranger", 9)]
 )
 @on_each_wire

@@ -34,6 +34,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, ModelRequest, SaidText, UserMessage
 from holdfast.targets import RetryLimits, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import MANY, START_MS, line_of, line_to, request_of, target_of
 
@@ -41,7 +42,7 @@ GOOD = [Say("hello")]
 IN_30_S = dt.datetime.fromtimestamp(START_MS / 1000 + 30, dt.UTC)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("answer", "wait_s"),
     [
         (rate_limited_s(7), 7),
@@ -201,7 +202,7 @@ async def test_a_target_that_refuses_its_key_is_followed_by_the_next(wire: Wire)
             assert bad.seen.requests_seen == good.seen.requests_seen == 1
 
 
-@pytest.mark.parametrize("wish", ["second", "second-model"])
+@for_each_row("wish", ["second", "second-model"])
 @on_each_wire
 async def test_the_target_that_the_caller_names_is_asked_first_and_the_others_stay_its_fallbacks(
     wire: Wire, wish: str
@@ -234,7 +235,7 @@ def long_conversation(tokens: int) -> ModelRequest:
     return ModelRequest(messages=(*turns, UserMessage("and now?")))
 
 
-@pytest.mark.parametrize("fault", [[Drop()], [Say("hel"), Drop()]], ids=["at once", "in the middle"])
+@for_each_row("fault", [[Drop()], [Say("hel"), Drop()]], ids=["at once", "in the middle"])
 @on_each_wire
 async def test_a_reset_at_90_percent_of_the_context_is_retried_with_the_history_untouched(
     wire: Wire, fault: list[Step]
@@ -328,7 +329,7 @@ async def test_a_cap_that_nobody_asked_for_is_lowered_too() -> None:
         assert caps == [32_000, 8_192]
 
 
-@pytest.mark.parametrize(("budget", "sent"), [("9000", 9000), ("16000", None)])
+@for_each_row(("budget", "sent"), [("9000", 9000), ("16000", None)])
 async def test_a_budget_for_thinking_does_not_go_on_top_of_a_lowered_cap(
     budget: str, sent: int | None
 ) -> None:

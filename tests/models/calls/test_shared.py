@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait, overloaded_s, rate_limited_s, server_error
 from holdfast.interfaces.journal import StoreFull
@@ -14,6 +12,7 @@ from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
 from holdfast.values import Failure
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
 from .silence_campaign import silent_target
@@ -57,7 +56,7 @@ async def test_other_keys_and_endpoints_do_not_wait(wire: Wire) -> None:
             assert isinstance(await line.ask(sink=line.another_voice()), Answer)
 
 
-@pytest.mark.parametrize("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
+@for_each_row("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
 @on_each_wire
 async def test_a_long_wait_without_a_fallback_is_a_visible_gate(wire: Wire, answer: object) -> None:
     """Scenario 10, P3, P9."""
@@ -327,7 +326,7 @@ async def test_one_message_at_a_time_probes_a_silent_target() -> None:
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*others))
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@for_each_row("seed", range(1, 6))
 async def test_any_silence_ends_for_all_calls_at_once(seed: int) -> None:
     """P3, P10: the campaign itself asserts."""
     await silent_target(seed=seed, rounds=4)

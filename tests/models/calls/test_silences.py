@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import (
     Begin,
@@ -23,6 +21,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Wire
 from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 from .calling import SHORT_S, WIRES, Line, line_of, wait_through_cancel
 
@@ -36,7 +35,7 @@ async def stalled_once(line: Line) -> None:
     assert line.told.text == "hello"
 
 
-@pytest.mark.parametrize("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@for_each_row("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
 @on_each_wire
 async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3: the line is alive, the work is not."""
@@ -46,7 +45,7 @@ async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None
         assert await server.seen.until_closed(1) in {"peer", "peer reset"}
 
 
-@pytest.mark.parametrize("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@for_each_row("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
 @on_each_wire
 async def test_lifecycle_events_over_and_over_re_arm_nothing(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3."""

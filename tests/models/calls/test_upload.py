@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import (
     ChaosOptions,
@@ -20,6 +18,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Wire
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import line_of, line_to, request_of, target_of, wait_through_cancel
 
@@ -84,7 +83,7 @@ async def sent_slowly(patience: Patience) -> None:
             assert line.told.failures == [], patience
 
 
-@pytest.mark.parametrize("read", [[ReadOnly(1000)], [ReadOnly(1000), ReadOnly(200_000)]])
+@for_each_row("read", [[ReadOnly(1000)], [ReadOnly(1000), ReadOnly(200_000)]])
 async def test_an_early_413_is_heard_during_the_upload(read: list[ReadOnly]) -> None:
     """Scenario 4: the refusal comes while we are still sending."""
     async with line_of(WIRE, [*read, too_large(), ReadRest()], context_window=HUGE) as (line, server):

@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-import pytest
-
 from holdfast.api.operations import OPERATIONS
 from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
@@ -13,6 +11,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
+from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
@@ -114,7 +113,7 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
         assert refused > 100
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("scope", "operations"),
     [
         (

@@ -25,9 +25,10 @@ from server.relay.relaying import (
     text_by_package,
 )
 from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 
-@pytest.mark.parametrize("name", ["main", "main-model", "an-alias", "gpt-99-turbo"])
+@for_each_row("name", ["main", "main-model", "an-alias", "gpt-99-turbo"])
 async def test_targets_aliases_and_patterns_are_relayed(name: str) -> None:
     models = {"an-alias": ["main"], "gpt-*": ["main"]}
     async with ChaosServer([Say("ok")]) as chaos, relaying(target_on(chaos, "chat"), models=models) as server:
@@ -37,8 +38,8 @@ async def test_targets_aliases_and_patterns_are_relayed(name: str) -> None:
         assert body["messages"] == USER  # no instructions and no tools: no agent has seen it
 
 
-@pytest.mark.parametrize("name", ["holdfast", "holdfast/main", None])
-@pytest.mark.parametrize("path", [PATHS["chat"], PATHS["responses"]])
+@for_each_row("name", ["holdfast", "holdfast/main", None])
+@for_each_row("path", [PATHS["chat"], PATHS["responses"]])
 async def test_an_agents_name_or_none_runs_the_agent(path: str, name: str | None) -> None:
     async with ChaosServer([Say("ok")]) as chaos, relaying(target_on(chaos, "chat")) as server:
         body = {"input": "hi", "messages": USER} | ({"model": name} if name else {})
@@ -195,7 +196,7 @@ async def test_a_request_that_comes_from_this_server_is_a_loop() -> None:
 
 
 @on_each_wire
-@pytest.mark.parametrize(("encoding", "packed"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
+@for_each_row(("encoding", "packed"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
 async def test_compressed_bodies_are_unpacked_within_the_limit(
     wire: Wire, encoding: str, packed: Any
 ) -> None:
@@ -268,7 +269,7 @@ BOUND: list[tuple[Wire, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "state"), BOUND)
+@for_each_row(("wire", "state"), BOUND)
 async def test_what_belongs_to_one_account_never_leaves_it(wire: Wire, state: dict[str, Any]) -> None:
     async with ChaosServer([Drop()], after_last="repeat") as bad, ChaosServer([Say("b")]) as good:
         targets = target_on(bad, wire, name="a"), target_on(good, wire, name="b")

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from holdfast.targets import Wire
 from server.relay.relaying import KEY, PATHS, WIRES, body_for, relaying, target_on, text_by_package
 from serving import Served, Setting
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 BEFORE, AFTER = "the key is ", ", said skeptical sk- people"
 
@@ -85,7 +85,7 @@ def knowing_the_key() -> Setting:
     return Setting(secrets=Redactor([KEY]))
 
 
-@pytest.mark.parametrize("target", WIRES)
+@for_each_row("target", WIRES)
 @on_each_wire
 async def test_a_streamed_key_never_reaches_the_client(wire: Wire, target: Wire) -> None:
     """P11: on every pair of wires."""

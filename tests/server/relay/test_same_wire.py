@@ -46,6 +46,7 @@ from server.relay.relaying import (
 )
 from serving import Served, Setting
 from side_by_side import on_each_wire
+from tables import for_each_row
 
 
 async def both(server: Served, chaos: ChaosServer, wire: Wire, body: bytes) -> tuple[bytes, bytes]:
@@ -56,7 +57,7 @@ async def both(server: Served, chaos: ChaosServer, wire: Wire, body: bytes) -> t
 
 
 @on_each_wire
-@pytest.mark.parametrize("stream", [True, False])
+@for_each_row("stream", [True, False])
 async def test_the_official_packages_get_their_answers(wire: Wire, *, stream: bool) -> None:
     async with ChaosServer([Say("hello")]) as chaos, relaying(target_on(chaos, wire)) as server:
         assert await text_by_package(server, wire, stream=stream) == "hello"
@@ -64,7 +65,7 @@ async def test_the_official_packages_get_their_answers(wire: Wire, *, stream: bo
 
 
 @on_each_wire
-@pytest.mark.parametrize("stream", [True, False])
+@for_each_row("stream", [True, False])
 async def test_every_byte_of_an_answer_comes_back_as_the_provider_sent_it(
     wire: Wire, *, stream: bool
 ) -> None:
@@ -92,7 +93,7 @@ async def test_a_request_goes_up_byte_for_byte_but_for_the_name_of_its_model(wir
 
 
 @on_each_wire
-@pytest.mark.parametrize(
+@for_each_row(
     "body",
     [
         b'{"model": "main", "model": "other"}',
@@ -117,7 +118,7 @@ async def test_a_model_that_is_named_twice_is_refused_even_if_neither_is_relayed
         assert chaos.seen.requests == []
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "fields"),
     [
         ("max_tokens", b'"max_tokens": 90000, "max_tokens": null'),
@@ -180,7 +181,7 @@ FAULTS: dict[str, list[Any]] = {
 
 
 @on_each_wire
-@pytest.mark.parametrize("fault", FAULTS)
+@for_each_row("fault", FAULTS)
 async def test_a_failure_before_the_first_content_is_not_seen_by_the_client(wire: Wire, fault: str) -> None:
     """P3, P9: two failed attempts, and the package has its answer."""
     async with ChaosServer(FAULTS[fault], FAULTS[fault], [Say("at last")]) as chaos:
@@ -213,7 +214,7 @@ async def test_the_error_of_a_response_that_broke_off_continues_its_events() -> 
 
 
 @on_each_wire
-@pytest.mark.parametrize("status", [400, 401, 404, 422])
+@for_each_row("status", [400, 401, 404, 422])
 async def test_an_error_of_the_client_passes_as_the_provider_said_it(wire: Wire, status: int) -> None:
     said = '{"type":"error","error":{"type":"odd","message":"no","extra":[1, 2]}}'
     async with ChaosServer([Status(status, body=said)]) as chaos, relaying(target_on(chaos, wire)) as server:

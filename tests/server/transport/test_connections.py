@@ -15,6 +15,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, Setting, served, target_of
+from tables import for_each_row
 
 HEAD = b"Host: localhost\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -48,7 +49,7 @@ def posted(body: bytes, *headers: bytes) -> bytes:
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
-@pytest.mark.parametrize("cut", [0, 30, 150, -4])
+@for_each_row("cut", [0, 30, 150, -4])
 async def test_who_would_rather_speak_http_2_is_served_whole_and_so_is_what_follows(cut: int) -> None:
     """P2, P12: Java's own client asks so with its first request; the body must not be lost by it."""
     disk = MemoryDisk()
@@ -81,7 +82,7 @@ async def test_a_whole_url_names_the_host_that_the_header_does() -> None:
             assert answer.startswith(status), answer
 
 
-@pytest.mark.parametrize("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
+@for_each_row("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
 async def test_what_follows_a_body_without_end_is_cut_off(endless: bytes) -> None:
     """P10, P11: without a key, one connection gathers nothing and holds up nobody."""
     head = b"POST /v1/nowhere HTTP/1.1\r\n%bTransfer-Encoding: chunked\r\n\r\n" % HEAD
@@ -222,7 +223,7 @@ async def test_who_speaks_http_1_0_gets_no_chunks() -> None:
             assert body[:1] in b"{i", body  # and not the length of a chunk
 
 
-@pytest.mark.parametrize("hosts", [(), ("*",)])
+@for_each_row("hosts", [(), ("*",)])
 async def test_a_header_that_decides_about_access_is_sent_once(hosts: tuple[str, ...]) -> None:
     """P11: a proxy in front may have looked at the other one, on any path and with any name allowed."""
     twice = (
