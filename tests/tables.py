@@ -14,7 +14,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def for_each_row(
-    names: str | Sequence[str], rows: Iterable[Any], *, ids: Sequence[str] | None = None
+    names: str | Sequence[str], rows: Iterable[Any], *, ids: Iterable[object] | None = None
 ) -> Callable[[Test], Test]:
     """Run the test with each row, as `pytest.mark.parametrize` would, but in one test.
 
@@ -23,14 +23,15 @@ def for_each_row(
     words = [word.strip() for word in names.split(",")] if isinstance(names, str) else list(names)
     table = [_row(words, row) for row in rows]
     assert table, "a test without a row proves nothing"
-    labels = ids or [repr(list(values.values()))[:LABEL_CHARS_MAX] for values in table]
+    known = ids if ids is not None else (list(values.values()) for values in table)
+    labels = [str(label)[:LABEL_CHARS_MAX] for label in known]
     labelled = list(zip(labels, table, strict=True))
 
     def decorated(test: Test) -> Test:
         run = _awaited(test, labelled) if inspect.iscoroutinefunction(test) else _called(test, labelled)
-        known = inspect.signature(test)
-        kept = [parameter for name, parameter in known.parameters.items() if name not in words]
-        setattr(run, "__signature__", known.replace(parameters=kept))  # noqa: B010  # pytest reads it
+        whole = inspect.signature(test)
+        kept = [parameter for name, parameter in whole.parameters.items() if name not in words]
+        setattr(run, "__signature__", whole.replace(parameters=kept))  # noqa: B010  # pytest reads it
         return run
 
     return decorated
