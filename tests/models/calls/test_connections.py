@@ -5,7 +5,6 @@ import socket
 from typing import cast
 
 import aiohttp
-from aiohttp.abc import ResolveResult
 
 from holdfast import events as e
 from holdfast.chaos import (
@@ -27,7 +26,7 @@ from holdfast.targets import Patience, RetryLimits, Target, Wire
 from side_by_side import on_each_wire
 from tables import for_each_row
 
-from .calling import Names, line_of, line_to, target_of
+from .calling import Missing, Names, line_of, line_to, target_of
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -235,16 +234,6 @@ async def test_a_name_that_does_not_exist_says_so() -> None:
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
         assert "can't resolve nowhere.invalid" in ended.failure.text
-
-
-class Missing(Names):
-    """Knows no name."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        del port, family
-        raise OSError(None, f"{host}: not found")
 
 
 async def test_a_break_in_the_middle_of_a_body_names_the_host() -> None:

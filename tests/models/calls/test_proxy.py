@@ -16,10 +16,9 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from tables import for_each_row
 
-from .calling import Line, Names, ended_by, line_to, nothing_left, request_of, target_of
+from .calling import Line, Missing, Names, ended_by, line_to, nothing_left, request_of, target_of
+from .certificates import own_certificate
 from .proxying import Proxy, behind_tls, proxy
-from .test_connections import Missing
-from .test_tls import own_certificate
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"

@@ -8,7 +8,7 @@ from holdfast import events as e
 from holdfast.api.operations import OPERATIONS
 from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
-from server.access.test_scopes import LOCKED, OWNER, made
+from server.access.scoped_keys import LOCKED, OWNER, made
 from serving import served, target_of
 
 MESSAGES = [{"id": "m1", "role": "user", "content": "hi"}]

@@ -14,34 +14,13 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from moved_loop import on_moved_loop, time_passes
+from server.transport.raw_http import HEAD, HEALTH, answers, connected
 from serving import PATIENT, Served, Setting, served, target_of
 from tables import for_each_row
 
-HEAD = b"Host: localhost\r\n"
-HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 LIMITS = Limits()
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 SLOWLY_BYTES = 1_000_000  # less than what the system takes at once, so that the server sees nothing go
-
-
-@asynccontextmanager
-async def connected(server: Served) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that a test speaks on by itself."""
-    host, _, port = server.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-async def answers(server: Served, *sent: bytes) -> list[bytes]:
-    """The answers to these bytes until the server closes, each from its status on."""
-    async with connected(server) as (reader, writer):
-        for piece in sent:
-            writer.write(piece)
-            await writer.drain()
-        return (await reader.read()).split(b"HTTP/1.1 ")[1:]
 
 
 def posted(body: bytes, *headers: bytes) -> bytes:

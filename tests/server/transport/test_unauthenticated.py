@@ -10,7 +10,7 @@ from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.transport.connection import DRAIN_S, UnauthenticatedConnections
 from holdfast.server.transport.open_files import OpenFiles
 from moved_loop import on_moved_loop, time_passes
-from server.transport.test_connections import HEAD, HEALTH, answers, connected
+from server.transport.raw_http import HEAD, HEALTH, answers, connected
 from serving import Served, Setting, served, target_of
 from tables import for_each_row
 
