@@ -13,7 +13,7 @@ from holdfast.cli.sessions import nested
 from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.client.client import Client
 from holdfast.tools.children import child_tools
-from server.sessions.test_children import choose
+from server.sessions.delegating import choose
 from serving import Setting, served, target_of
 
 

@@ -23,6 +23,7 @@ from holdfast.client import (
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
 from stream_server import stream_server
+from tables import for_each_row
 
 IMPATIENT = ClientPatience(first_s=0.01, call_s=0.0, follow_s=0.0)
 SECRET = "sk-secret-of-a-server"  # noqa: S105  # the key of a server that lives for a test
@@ -53,7 +54,7 @@ async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_noth
                 await client.health()
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8642", "localhost", "", "ftp://127.0.0.1"])
+@for_each_row("url", ["127.0.0.1:8642", "localhost", "", "ftp://127.0.0.1"])
 async def test_an_address_that_is_none_is_said_to_be_at_once(url: str) -> None:
     """P3: nobody waits for what cannot come."""
     async with Client(url, patience=ClientPatience(call_s=3600.0)) as client:

@@ -18,6 +18,7 @@ from holdfast.client.decoding import IF_ABSENT, decoded
 from holdfast.client.errors import refusal
 from holdfast.interfaces.journal import Store
 from serving import Setting, served
+from tables import for_each_row
 
 
 def responses() -> list[type[ResponseBody]]:
@@ -47,7 +48,7 @@ def least(components: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
     return values.get(schema["type"])
 
 
-@pytest.mark.parametrize("kind", responses())
+@for_each_row("kind", responses())
 def test_fields_of_a_later_server_are_passed_over(kind: type[ResponseBody]) -> None:
     body = required(kind)
     later = msgspec.json.decode(msgspec.json.encode(body | {"later": {"a": [1]}}), type=kind)
@@ -94,7 +95,7 @@ def test_a_page_of_an_earlier_server_is_completed_at_any_depth() -> None:
     assert asks.data[0].choices == ()
 
 
-@pytest.mark.parametrize("left_out", ["findings", "action", "choices", "command", "approval_id"])
+@for_each_row("left_out", ["findings", "action", "choices", "command", "approval_id"])
 def test_nothing_is_made_up_that_a_person_decides_by(left_out: str) -> None:
     """P8: an approval whose findings don't arrive isn't one without findings."""
     sent = required(OpenApproval)

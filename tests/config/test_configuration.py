@@ -21,6 +21,7 @@ from holdfast.sandbox.server_profiles import ServerAccess
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
+from tables import for_each_row
 
 
 def test_without_anything_the_defaults_of_the_spec_hold() -> None:
@@ -257,7 +258,7 @@ def test_nesting_without_end_is_refused() -> None:
     assert "the tables are nested too deeply" in refused(given("a = " + "[" * 50_000))
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "text",
     [
         ".".join("a" * 60_000) + " = 1",

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
 from holdfast.config.load import ConfigFile, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.settings import Secret
 from holdfast.config.target_secrets import is_secret_header, names_secret
+from tables import for_each_row
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+@for_each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_on_loopback_no_key_is_needed_and_a_short_one_is_a_warning(host: str) -> None:
     assert loaded(f"[server]\nhost = '{host}'\n").settings.server.api_keys is None
     assert loaded(f"[server]\nhost = '{host}'\napi_keys = []\n").settings.server.api_keys == ()
@@ -19,8 +18,8 @@ def test_on_loopback_no_key_is_needed_and_a_short_one_is_a_warning(host: str) ->
     assert it.warnings == (f"{FILE}, line 3: server.api_keys[0] has fewer than 16 characters",)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "box.example.com"])  # noqa: S104
-@pytest.mark.parametrize(
+@for_each_row("host", ["0.0.0.0", "::", "192.168.1.2", "box.example.com"])  # noqa: S104
+@for_each_row(
     ("keys", "words"),
     [
         ("", "line 2: server.host is not loopback, so api_keys needs a key"),
@@ -81,7 +80,7 @@ def test_a_file_that_a_variable_names_is_looked_for_where_we_are() -> None:
     assert by_variable.settings.server.api_keys == (f"{LONG_KEY}-here",)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("key", "words"),
     [
         ("env:EMPTY", "names the environment variable EMPTY, which is empty"),

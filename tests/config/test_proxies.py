@@ -1,13 +1,12 @@
 """Proxies from the environment and the file: which target goes through which, and what people see of it."""
 
-import pytest
-
 from config.given import FILE, TARGET, given, loaded, refused
 from holdfast.cli.config_check import report
 from holdfast.config.files import ConfigFile
 from holdfast.config.load import load
 from holdfast.config.proxies import proxy_for
 from holdfast.config.target_secrets import secrets_of
+from tables import for_each_row
 
 ENVIRON = {"HTTPS_PROXY": "http://proxy.example:3128"}
 LOCAL = TARGET.replace("https://models.example.com", "http://localhost:11434")
@@ -76,7 +75,7 @@ def test_a_file_that_holds_a_password_and_is_open_to_all_is_warned_of() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "base_url",
     [
         "http://localhost:1/v1",
@@ -113,7 +112,7 @@ def test_a_header_that_a_web_server_passes_on_is_no_proxy() -> None:
     assert way_to("http://a.example", http_proxy="http://own", REQUEST_METHOD="GET") == "http://own"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("no_proxy", "base_url"),
     [
         ("*", "https://a.example"),
@@ -138,7 +137,7 @@ def test_what_no_proxy_names_is_reached_directly(no_proxy: str, base_url: str) -
     assert way_to(base_url, ALL_PROXY="http://p", NO_PROXY=no_proxy) == ""
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("no_proxy", "base_url"),
     [
         ("", "https://a.example"),
@@ -166,7 +165,7 @@ def test_a_socks_proxy_is_said_to_be_of_no_use_and_stops_nobody() -> None:
     assert loaded(LOCAL, environ={"ALL_PROXY": "socks5h://127.0.0.1:1080"}).warnings == ()
 
 
-@pytest.mark.parametrize("url", ["proxy.example:3128", "socks5://p:1", "http://", "http://p:x", "http://p q"])
+@for_each_row("url", ["proxy.example:3128", "socks5://p:1", "http://", "http://p:x", "http://p q"])
 def test_a_proxy_that_can_be_none_is_an_error_that_names_its_place(url: str) -> None:
     """P12."""
     told = refused(given(f'{TARGET}proxy = "{url}"\n'))
@@ -187,7 +186,7 @@ def test_a_password_that_was_not_written_as_a_url_wants_it_is_told_how() -> None
     assert "ann/b" not in told
 
 
-@pytest.mark.parametrize("targets", ["targets = 1", "targets = [1]", "[[targets]]\nbase_url = 1"])
+@for_each_row("targets", ["targets = 1", "targets = [1]", "[[targets]]\nbase_url = 1"])
 def test_targets_that_are_none_are_still_told_as_such(targets: str) -> None:
     assert "target" in refused(given(targets, environ=ENVIRON))
     assert way_to("https://[bad") == way_to("https://a:b:c") == way_to("nothing") == ""

@@ -1,9 +1,8 @@
 """A holdfast.toml that says everything: it starts, and says what the defaults are."""
 
-import pytest
-
 from config.given import LONG_KEY, given, loaded, refused
 from holdfast.config.settings import ApprovalSettings, LogSettings
+from tables import for_each_row
 
 SAMPLE = """
 [server]
@@ -78,7 +77,7 @@ def test_a_file_that_names_every_key_with_its_default_is_understood() -> None:
     assert (target.name, target.api_key, target.patience.gap_s) == ("main", "sk-of-main", 120)
 
 
-@pytest.mark.parametrize(("word", "expires_s"), [("0", 0), ("1", 1)])
+@for_each_row(("word", "expires_s"), [("0", 0), ("1", 1)])
 def test_questions_that_never_expire_are_a_choice(word: str, expires_s: int) -> None:
     it = loaded(SAMPLE.replace("expires_s = 86400", f"expires_s = {word}"), environ=KEYS)
     assert it.settings.approvals.expires_s == expires_s

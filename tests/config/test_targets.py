@@ -17,6 +17,7 @@ from holdfast.config.local_servers import probe_local
 from holdfast.config.value_formats import format_error
 from holdfast.targets import Patience
 from stream_server import stream_server
+from tables import for_each_row
 
 SHIPPED = shipped_known()
 
@@ -106,7 +107,7 @@ def test_own_settings_beat_the_knobs_of_hermes_agent_and_that_is_noted() -> None
     )
 
 
-@pytest.mark.parametrize("value", ["soon", "nan", "inf"])
+@for_each_row("value", ["soon", "nan", "inf"])
 def test_a_knob_of_another_program_that_is_no_number_does_not_keep_us_from_starting(value: str) -> None:
     it = loaded(TARGET, environ={"HERMES_STREAM_STALE_TIMEOUT": value, "API_SERVER_PORT": value})
     assert it.settings.targets[0].patience.gap_s is None
@@ -170,9 +171,7 @@ async def test_a_server_on_this_machine_is_found_with_its_first_model_that_chats
         assert preferred == (FoundServer(second, "gpt-oss"), FoundServer(first, "qwen"))
 
 
-@pytest.mark.parametrize(
-    "answer", [listing(), listing("text-embed"), [], {"data": 1}, b"<html>", b"\xff", b""]
-)
+@for_each_row("answer", [listing(), listing("text-embed"), [], {"data": 1}, b"<html>", b"\xff", b""])
 async def test_what_lists_no_model_for_chat_is_no_server(answer: object) -> None:
     async with serving(answer) as other:
         assert await probe_local(knowing(other), patience_s=10) == ()

@@ -4,12 +4,12 @@ import tomllib
 from collections.abc import Iterator
 from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.sources import KeyPath
 from holdfast.config.toml_lines import lines_of
+from tables import for_each_row
 
 
 def paths_in(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -48,7 +48,7 @@ TEXTS: list[tuple[str, dict[KeyPath, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), TEXTS, ids=range(len(TEXTS)))
+@for_each_row(("text", "expected"), TEXTS, ids=range(len(TEXTS)))
 def test_a_key_has_the_line_that_it_stands_on(text: str, expected: dict[KeyPath, int]) -> None:
     lines = lines_of(text)
     assert {path: lines.get(path) for path in expected} == expected

@@ -1,8 +1,7 @@
 """What is wrong is named with file, line and what would be right, all of it at once."""
 
-import pytest
-
 from config.given import FILE, TARGET, given, refused
+from tables import for_each_row
 
 # Each line: the text, then the line and the words of the refusal.
 WRONG = [
@@ -177,7 +176,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "words"), WRONG, ids=range(len(WRONG)))
+@for_each_row(("text", "line", "words"), WRONG, ids=range(len(WRONG)))
 def test_a_wrong_key_type_or_value_is_named_with_file_line_and_what_would_be_right(
     text: str, line: int, words: str
 ) -> None:
@@ -214,7 +213,7 @@ def test_a_flood_of_faults_is_cut_short() -> None:
     assert lines[-1] == "and 10 more"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("flags", "environ", "words"),
     [
         ({"port": 99_999}, {}, "--port: server.port must be 65535 or less"),

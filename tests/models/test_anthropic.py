@@ -15,6 +15,7 @@ from holdfast.model_events import (
 )
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.sse import MalformedFrame
+from tables import for_each_row
 
 from .reading import calls, closed, errors, finishes, read, recorded, stream, text_of, thinking_of, usage
 
@@ -83,7 +84,7 @@ def test_a_repeated_stop_changes_nothing() -> None:
     assert finishes(heard(*TEXT, ending("end_turn"), STOP, STOP)) == [Finished("stop")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("reason", "finished"),
     [
         ("end_turn", Finished("stop")),
@@ -111,7 +112,7 @@ def test_a_refusal_says_why() -> None:
     assert heard(ending("refusal", stop_details=why), STOP)[-1] == Finished("refused", "No exploits.")
 
 
-@pytest.mark.parametrize("pieces", [[], [delta(type="input_json_delta", partial_json='{"a"')]])
+@for_each_row("pieces", [[], [delta(type="input_json_delta", partial_json='{"a"')]])
 def test_a_call_that_the_token_limit_cut_is_never_closed(pieces: list[object]) -> None:
     events = heard(start(TOOL), *pieces, stop(), ending("max_tokens"), STOP)
     assert calls(events) == []
@@ -152,7 +153,7 @@ def test_text_whose_start_was_left_out() -> None:
     assert heard(delta(type="text_delta", text="hi"))[:2] == [ItemOpened(0, "text"), TextPiece(0, "hi")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "frame",
     [
         {"type": "ping"},
@@ -180,7 +181,7 @@ def test_a_signature_is_kept_and_is_no_progress() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("frame", "expected"),
     [
         (
@@ -199,7 +200,7 @@ def test_errors_inside_the_stream(frame: object, expected: tuple[str, str]) -> N
     assert not parser.finished
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "frames",
     [
         [delta(type="input_json_delta", partial_json="{")],

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -15,6 +13,7 @@ from holdfast.messages import (
     UserMessage,
 )
 from holdfast.values import TextPart
+from tables import for_each_row
 
 from .asking import asked, body_of, check_official, conversation, target
 
@@ -62,7 +61,7 @@ def test_anthropic_sends_no_empty_text() -> None:
     assert all(text.strip() for text in texts)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("effort", "expected"),
     [
         (

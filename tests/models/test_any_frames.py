@@ -15,6 +15,7 @@ from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
 from holdfast.models.wire import StreamParser
+from tables import for_each_row
 
 from .reading import read, recorded
 
@@ -65,7 +66,7 @@ def check(parser: StreamParser, frames: list[SseFrame]) -> None:
         return
 
 
-@pytest.mark.parametrize("name", WIRES)
+@for_each_row("name", WIRES)
 def test_any_cut_of_a_stream_gives_the_same_events(name: str) -> None:
     data = recorded(name)
     expected = read(WIRES[name](), data)
@@ -81,7 +82,7 @@ def test_any_cut_of_a_stream_gives_the_same_events(name: str) -> None:
     assert read(WIRES[name](), [data[at : at + 1] for at in range(len(data))]) == expected
 
 
-@pytest.mark.parametrize("name", WIRES)
+@for_each_row("name", WIRES)
 def test_a_stream_that_ends_early_is_never_finished(name: str) -> None:
     frames = frames_of(name)
     ends = {"chat_openai": b'finish_reason":"tool_calls', "anthropic": b"message_stop"}
@@ -94,7 +95,7 @@ def test_a_stream_that_ends_early_is_never_finished(name: str) -> None:
         assert not parser.finished
 
 
-@pytest.mark.parametrize("name", WIRES)
+@for_each_row("name", WIRES)
 def test_damaged_frames_are_events_or_malformed(name: str) -> None:
     frames = frames_of(name)
 
@@ -108,7 +109,7 @@ def test_damaged_frames_are_events_or_malformed(name: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("name", WIRES)
+@for_each_row("name", WIRES)
 def test_frames_left_out_repeated_or_out_of_order_are_events_or_malformed(name: str) -> None:
     frames = frames_of(name)
 
@@ -120,7 +121,7 @@ def test_frames_left_out_repeated_or_out_of_order_are_events_or_malformed(name: 
     holds()
 
 
-@pytest.mark.parametrize("name", WIRES)
+@for_each_row("name", WIRES)
 def test_any_json_in_the_words_of_the_wire_is_events_or_malformed(name: str) -> None:
     kinds = sorted(
         {json.loads(frame.data).get("type", "") for frame in frames_of(name) if frame.data[:1] == b"{"}
@@ -155,8 +156,8 @@ def test_arbitrary_bytes_are_events_or_malformed(name: str, data: bytes, event: 
         return
 
 
-@pytest.mark.parametrize("name", WIRES)
-@pytest.mark.parametrize("data", [b"{", b"null", b"[]", b"hello", b'{"type":"x","a":' + b"[" * 100_000])
+@for_each_row("name", WIRES)
+@for_each_row("data", [b"{", b"null", b"[]", b"hello", b'{"type":"x","a":' + b"[" * 100_000])
 def test_what_is_not_the_protocol_is_malformed(name: str, data: bytes) -> None:
     with pytest.raises(MalformedFrame):
         WIRES[name]().parse(SseFrame(b"", data))

@@ -16,6 +16,7 @@ from holdfast.model_events import (
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.sse import MalformedFrame, SseFrame
 from holdfast.models.wire import COUNT_MAX
+from tables import for_each_row
 
 from .chat_frames import DONE, USAGE, called, delta, finish, heard
 from .reading import (
@@ -47,7 +48,7 @@ def test_an_answer_of_openai_with_text_two_calls_and_usage() -> None:
     assert events[-1] == Finished("tools", "tool_calls")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "frames",
     [
         [finish("stop"), DONE],
@@ -67,7 +68,7 @@ def test_a_finish_reason_and_the_end_of_the_stream_complete_an_answer(frames: Se
     assert len(usage(events)) == (1 if b"prompt_tokens" in stream(*frames) else 0)
 
 
-@pytest.mark.parametrize("ending", [[], [DONE], [{"choices": [], "usage": USAGE}, DONE]])
+@for_each_row("ending", [[], [DONE], [{"choices": [], "usage": USAGE}, DONE]])
 def test_text_without_a_finish_reason_is_not_complete(ending: Sequence[object]) -> None:
     parser = ChatParser()
     events = read(parser, stream(delta(content="hi"), *ending))
@@ -89,7 +90,7 @@ def test_nothing_comes_after_the_end() -> None:
     assert not read(parser, stream(delta(content="more"), finish("length"), DONE))
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("word", "finished"),
     [
         ("length", Finished("length")),
@@ -109,14 +110,14 @@ def test_the_words_for_a_finish(word: str, finished: Finished) -> None:
     assert heard(delta(content="x"), finish(word), DONE)[-1] == finished
 
 
-@pytest.mark.parametrize("word", ["error", "insufficient_system_resource", "abort", "network_error"])
+@for_each_row("word", ["error", "insufficient_system_resource", "abort", "network_error"])
 def test_a_finish_that_is_a_failure_is_reported_as_an_error(word: str) -> None:
     events = heard(delta(content="x"), finish(word), DONE)
     assert [error.code for error in errors(events)] == [word]
     assert not finishes(events)
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@for_each_row("field", ["reasoning_content", "reasoning"])
 def test_thinking_in_either_field_remembers_its_field(field: str) -> None:
     events = heard(
         delta(role="assistant", content=None, **{field: "hm"}),
@@ -193,7 +194,7 @@ SILENT: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("frame", SILENT)
+@for_each_row("frame", SILENT)
 def test_what_says_nothing_is_no_progress(frame: object) -> None:
     assert heard(frame) == [Lifecycle("chunk")]
 
@@ -202,7 +203,7 @@ def test_an_empty_frame_is_nothing() -> None:
     assert heard(b"") == []
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("frame", "error"),
     [
         (
@@ -252,7 +253,7 @@ def test_counts_that_come_with_every_chunk_are_reported_once() -> None:
     assert len(usage(heard(*counted, finish("stop"), {"choices": [], "usage": USAGE}, DONE))) == 1
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("beside", "used"),
     [
         (
@@ -319,7 +320,7 @@ def test_a_whole_answer_that_is_an_error_or_nothing_we_know() -> None:
             ChatParser().answer(body)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "data",
     [
         b"{",

@@ -4,12 +4,13 @@ import pytest
 
 from holdfast.model_events import Finished, ItemClosed, ItemOpened
 from holdfast.models.sse import MalformedFrame
+from tables import for_each_row
 
 from .chat_frames import DONE, called, delta, finish, heard
 from .reading import calls, closed
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter"])
+@for_each_row("reason", ["length", "content_filter"])
 def test_an_answer_that_was_cut_closes_no_tool_call(reason: str) -> None:
     half = delta(tool_calls=[called("f", '{"a":', index=0, id="c")])
     events = heard(delta(content="hi"), half, finish(reason), DONE)
@@ -22,13 +23,13 @@ def test_arguments_that_are_no_json_stay_as_they_came() -> None:
     assert calls(events) == [("c", "f", '{"a":')]
 
 
-@pytest.mark.parametrize("args", ["", None, "   "])
+@for_each_row("args", ["", None, "   "])
 def test_empty_arguments_are_an_empty_object(args: str | None) -> None:
     events = heard(delta(tool_calls=[called("f", args, index=0, id="c")]), finish("tool_calls"))
     assert calls(events) == [("c", "f", "{}")]
 
 
-@pytest.mark.parametrize(("args", "text"), [({"a": [1]}, '{"a": [1]}'), ({}, "{}"), ([], "{}"), ([1], "[1]")])
+@for_each_row(("args", "text"), [({"a": [1]}, '{"a": [1]}'), ({}, "{}"), ([], "{}"), ([1], "[1]")])
 def test_arguments_as_json_instead_of_a_string(args: object, text: str) -> None:
     events = heard(delta(tool_calls=[called("f", args, index=0, id="c")]), finish("tool_calls"))
     assert calls(events) == [("c", "f", text)]

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.models.error_bodies import BODY_CHARS_MAX, find_error, read_error
+from tables import for_each_row
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "failures"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("body", "expected"),
     [
         (
@@ -65,7 +66,7 @@ def test_the_shapes_of_an_error_in_json(body: object, expected: tuple[str, str, 
     assert (error.status, error.body) == (429, text)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("body", "message"),
     [
         (b"<html><head><title>502 Bad\n Gateway</title></head></html>", "502 Bad Gateway"),
@@ -84,7 +85,7 @@ def test_a_body_that_is_not_an_error_in_json(body: bytes, message: str) -> None:
     assert (error.message, error.status) == (message, 502)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("body", "status"),
     [
         ({"type": "error", "status": 429, "error": {"message": "x"}}, 429),
@@ -100,16 +101,12 @@ def test_the_status_that_an_error_inside_a_stream_names(body: object, status: in
     assert error.status == status
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"type":"ping"}', b'{"choices":[]}', b"[]", b"{}", b'{"error":null}', b"no"]
-)
+@for_each_row("body", [b'{"type":"ping"}', b'{"choices":[]}', b"[]", b"{}", b'{"error":null}', b"no"])
 def test_what_reports_no_error(body: bytes) -> None:
     assert find_error(body) is None
 
 
-@pytest.mark.parametrize(
-    "body", [b"<h1>" * 16_000, b"<h1" * 21_000, b"<h1>x" * 12_000, b"<h1 " + b"x" * 65_000]
-)
+@for_each_row("body", [b"<h1>" * 16_000, b"<h1" * 21_000, b"<h1>x" * 12_000, b"<h1 " + b"x" * 65_000])
 def test_a_page_that_opens_and_never_closes_is_read_in_time(body: bytes) -> None:
     """P10: all other calls would wait."""
     expected = "x" if b">x" in body else "an HTML page"

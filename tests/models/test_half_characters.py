@@ -10,6 +10,7 @@ from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.sse import MalformedFrame
 from holdfast.models.wire import StreamParser
+from tables import for_each_row
 
 from .reading import read_open, stream, text_of
 
@@ -45,8 +46,8 @@ def arguments(wire: str, said: str) -> list[object]:
     return frames[wire]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(
+@for_each_row("wire", WIRES)
+@for_each_row(
     ("said", "heard"),
     [
         (["so ", SMILE[0], SMILE[1], "!"], "so ��!"),
@@ -60,7 +61,7 @@ def test_text_with_half_a_character_is_text(wire: str, said: list[str], heard: s
     assert text_of(read_open(WIRES[wire](), stream(*frames))) == heard
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_arguments_with_half_a_character_are_malformed(wire: str) -> None:
     """P4: what a tool is called with is what the model wrote, or nothing."""
     read_open(WIRES[wire](), stream(*arguments(wire, SMILE)))

@@ -16,6 +16,7 @@ from holdfast.model_events import (
 )
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.sse import MalformedFrame
+from tables import for_each_row
 
 from .reading import calls, closed, errors, finishes, read, recorded, stream, text_of, thinking_of, usage
 
@@ -106,7 +107,7 @@ def test_a_repeated_terminal_event_changes_nothing() -> None:
     assert heard(done(MESSAGE), COMPLETED, late)[-1] == Finished("stop")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "final",
     [
         COMPLETED,
@@ -119,7 +120,7 @@ def test_the_forms_of_completion(final: object) -> None:
     assert heard(text("hi"), final)[-2:] == [ItemClosed(0, "text", "hi"), Finished("stop")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("final", "finished"),
     [
         (
@@ -146,7 +147,7 @@ def test_an_answer_that_is_incomplete(final: object, finished: Finished) -> None
     assert ItemClosed(0, "text", "hi") in events
 
 
-@pytest.mark.parametrize("final_item", [[done(CALL | {"status": "incomplete", "arguments": '{"a"'})], []])
+@for_each_row("final_item", [[done(CALL | {"status": "incomplete", "arguments": '{"a"'})], []])
 def test_a_call_that_was_cut_short_is_never_closed(final_item: list[object]) -> None:
     cut = ended("incomplete", status="incomplete", incomplete_details={"reason": "max_output_tokens"})
     events = heard(added(CALL | {"arguments": ""}), args('{"a"'), *final_item, cut)
@@ -195,8 +196,8 @@ SUMMARY = {"type": "summary_text", "text": "hm"}
 REASONING: dict[str, object] = {"type": "reasoning", "id": "rs", "summary": [SUMMARY]}
 
 
-@pytest.mark.parametrize("said", [MESSAGE, MESSAGE | {"id": "other"}], ids=["same id", "other id"])
-@pytest.mark.parametrize(
+@for_each_row("said", [MESSAGE, MESSAGE | {"id": "other"}], ids=["same id", "other id"])
+@for_each_row(
     "frames",
     [
         [added(REASONING), thought("hm"), done(REASONING), text("h"), text("i"), done(MESSAGE)],
@@ -267,7 +268,7 @@ def test_a_refusal_is_heard_and_is_the_outcome() -> None:
         assert events[-1] == Finished("refused")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "name",
     [
         "response.created",
@@ -291,7 +292,7 @@ def test_items_that_are_not_for_us_are_lifecycle() -> None:
     assert text_of(events) == "hi"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("frame", "expected"),
     [
         (
@@ -339,7 +340,7 @@ def test_an_event_that_is_named_only_outside_its_data() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "frames",
     [
         [done(MESSAGE), text("more")],
@@ -387,7 +388,7 @@ def test_the_phase_of_a_whole_answer_is_kept() -> None:
     assert [item.phase for item in closed(ResponsesParser().answer(body))] == ["commentary", "final_answer"]
 
 
-@pytest.mark.parametrize("odd", [None, 7, {"name": "commentary"}, "", "Two words", "x" * 41, 'a"b'])
+@for_each_row("odd", [None, 7, {"name": "commentary"}, "", "Two words", "x" * 41, 'a"b'])
 def test_a_phase_that_is_no_word_is_left_out_and_breaks_nothing(odd: object) -> None:
     (item,) = closed(heard(added(MESSAGE | {"phase": odd}), done(MESSAGE | {"phase": odd}), COMPLETED))
     assert item == ItemClosed(0, "text", "hi")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
+from tables import for_each_row
 
 BOUNDED = settings(max_examples=60)
 LINES = st.sampled_from(
@@ -41,7 +42,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("data", "frames"),
     [
         (b"data: a\n\n", [(b"", b"a")]),
@@ -108,8 +109,8 @@ def test_a_large_frame_in_small_pieces_is_whole() -> None:
     assert frames == [SseFrame(b"", data)]
 
 
-@pytest.mark.parametrize("step", [1, 50, 10_000])
-@pytest.mark.parametrize("line", [b"data: " + b"x" * 100, b"data: x\n" * 13, b": " + b"x" * 120])
+@for_each_row("step", [1, 50, 10_000])
+@for_each_row("line", [b"data: " + b"x" * 100, b"data: x\n" * 13, b": " + b"x" * 120])
 def test_a_frame_past_the_greatest_length_is_malformed(line: bytes, step: int) -> None:
     parser = SseParser(frame_bytes_max=100)
     wire = line + b"\n\n"

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame, SseParser
 from holdfast.models.wire import StreamParser
+from tables import for_each_row
 
 from .reading import recorded
 
@@ -167,7 +167,7 @@ def told(events: Iterable[ModelEvent]) -> list[Any]:
     return said
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_any_stream_in_any_cut_says_the_same_on_the_short_way(wire: str) -> None:
     @BOUNDED
     @given(streams(wire), st.lists(st.integers(0, 2000), max_size=8))
@@ -182,7 +182,7 @@ def test_any_stream_in_any_cut_says_the_same_on_the_short_way(wire: str) -> None
     holds()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_whatever_stands_between_texts_says_the_same_on_the_short_way(wire: str) -> None:
     text = TEXTS[wire]
     for odd in [*ODD[wire], *BETWEEN]:
@@ -193,7 +193,7 @@ def test_whatever_stands_between_texts_says_the_same_on_the_short_way(wire: str)
             assert told(the_short_way(WIRES[wire](), cut)) == expected, odd
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_a_recorded_answer_says_the_same_on_the_short_way(wire: str) -> None:
     data = recorded(RECORDED[wire])
     expected = told(the_long_way(WIRES[wire](), data))
@@ -202,7 +202,7 @@ def test_a_recorded_answer_says_the_same_on_the_short_way(wire: str) -> None:
     assert told(the_short_way(WIRES[wire](), frames)) == expected
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_more_of_a_text_goes_the_short_way_as_one_piece(wire: str) -> None:
     parser, sse = WIRES[wire](), SseParser()
     (begun,) = sse.feed(TEXTS[wire]("one"))
@@ -215,7 +215,7 @@ def test_more_of_a_text_goes_the_short_way_as_one_piece(wire: str) -> None:
     assert parser.text_of(run) == TextPiece(text.index, " four")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_text_that_has_not_begun_goes_the_long_way(wire: str) -> None:
     (run,) = SseParser().runs(TEXTS[wire]("one"))
     before = FrameRun(run.event, list(run.datas))

@@ -15,6 +15,7 @@ from holdfast.messages import (
     UserMessage,
 )
 from holdfast.targets import Target, Wire
+from tables import for_each_row
 
 from .asking import (
     CODEX,
@@ -31,14 +32,14 @@ from .asking import (
 )
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_a_request_is_what_the_official_packages_would_send(wire: Wire) -> None:
     check_official(wire, body_of(conversation(wire), target(wire)))
     thoughtful = ModelRequest(messages=(UserMessage("hi"),), reasoning_effort="high")
     check_official(wire, body_of(thoughtful, target(wire)))
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("wire", "base_url", "url"),
     [
         ("chat", "http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1/chat/completions"),
@@ -57,7 +58,7 @@ def test_where_a_request_goes(wire: Wire, base_url: str, url: str) -> None:
     assert build(asked(UserMessage("hi")), target(wire, base_url)).url == url
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_the_credential_and_the_targets_own_headers(wire: Wire) -> None:
     request = asked(UserMessage("hi"))
     headers = build(request, target(wire)).headers
@@ -171,7 +172,7 @@ def with_phases(by: str) -> ModelRequest:
 ELSEWHERE = "http://127.0.0.1:8000/v1"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("by", "base_url", "goes"),
     [
         ("main", ELSEWHERE, True),
@@ -193,7 +194,7 @@ def test_responses_sends_a_phase_back_to_whom_it_came_from_and_to_its_relatives(
     check_official("responses", body)
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+@for_each_row("wire", ["chat", "anthropic"])
 def test_the_other_wires_know_no_phase(wire: Wire) -> None:
     assert b"commentary" not in build(with_phases("main"), target(wire)).body
 
@@ -215,7 +216,7 @@ def test_the_codex_dialect() -> None:
     assert bare["tool_choice"] == "auto"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_thinking_of_another_target_is_never_sent(wire: Wire) -> None:
     foreign = Thought(
         "secret-thought", OPAQUE[wire] | {"encrypted_content": "gAAA", "signature": "s"}, "other"
@@ -226,14 +227,14 @@ def test_thinking_of_another_target_is_never_sent(wire: Wire) -> None:
     assert b"gAAA" not in sent
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_a_request_never_ends_with_the_assistant(wire: Wire) -> None:
     for request in (asked(), asked(UserMessage("a"), AssistantMessage((SaidText("b"),)))):
         with pytest.raises(AssertionError):
             build(request, target(wire))
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_attachments_are_shown_or_named(wire: Wire) -> None:
     sent = build(asked(UserMessage("", PARTS)), target(wire)).body.decode()
     assert base64.b64encode(PNG).decode() in sent
@@ -243,7 +244,7 @@ def test_attachments_are_shown_or_named(wire: Wire) -> None:
     assert "[gone.png: no longer available]" in sent
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 def test_ids_from_elsewhere_are_made_to_fit_and_still_match(wire: Wire) -> None:
     odd = "call|with:signs" + "x" * 300
     request = asked(
@@ -254,7 +255,7 @@ def test_ids_from_elsewhere_are_made_to_fit_and_still_match(wire: Wire) -> None:
     check_official(wire, json.loads(sent))
 
 
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+@for_each_row("wire", ["chat", "anthropic"])
 def test_adjacent_messages_of_one_side_are_one(wire: Wire) -> None:
     request = asked(
         UserMessage("a"),

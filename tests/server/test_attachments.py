@@ -16,6 +16,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target, Wire
 from serving import PATIENT, Served, served, target_of
+from tables import for_each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 ENCODED = base64.b64encode(PNG).decode()
@@ -63,7 +64,7 @@ async def upload(server: Served, data: bytes, media_type: str) -> dict[str, Any]
     return answer.json
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 async def test_an_uploaded_image_and_file_reach_the_model(wire: Wire) -> None:
     """The same bytes on every wire, also in the session's next run, which shows the conversation again."""
     async with (
@@ -166,7 +167,7 @@ async def test_an_image_said_to_a_run_under_way_reaches_its_next_call() -> None:
         assert image_on("chat") in shown_to(chaos, nth=2)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("part", "code"),
     [
         ({"type": "image_url", "image_url": {"url": "https://10.0.0.1/cat.png"}}, "image_not_fetched"),

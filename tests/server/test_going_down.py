@@ -5,8 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.journal import IfSessionNew
@@ -17,6 +15,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from scene import Scene
 from serving import PATIENT, Setting, served, target_of
+from tables import for_each_row
 
 GRACE_S = 31.5
 
@@ -64,7 +63,7 @@ async def test_a_shutdown_that_outlasts_the_grace_stops_no_run_of_a_plain_client
             assert (await server.ended(run_id))["output"] == "whole"
 
 
-@pytest.mark.parametrize("path", ["/api/sessions/s/export", "/api/sessions/s/events", "/v1/runs/r1/events"])
+@for_each_row("path", ["/api/sessions/s/export", "/api/sessions/s/events", "/v1/runs/r1/events"])
 async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path: str) -> None:
     """P3, P10: what fits into no buffer any more is cut off a moment after the server was told to go."""
     scene = Scene()

@@ -15,6 +15,7 @@ from holdfast.chaos import ChaosServer
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.server.routing import ApiRouter, api_routes
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 LOCKED = Setting(options=ServerOptions(keys=(ApiKey("owner", "sk-secret-of-the-owner"),)))
 ONE = Operation("GET", "/v1/one", "one.show", tag="Server", summary="One.", responses={200: dict[str, Any]})
@@ -39,7 +40,7 @@ def test_a_function_that_no_operation_names_stops_the_start() -> None:
         api_routes([ONE], {"one.show": show, "two.show": show})
 
 
-@pytest.mark.parametrize("first", ["/v1/one", "/v1/{name}"])
+@for_each_row("first", ["/v1/one", "/v1/{name}"])
 async def test_the_first_of_two_routes_that_match_answers_as_in_the_table(first: str) -> None:
     asked: list[str] = []
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Finish, Say
 from holdfast.targets import Wire
 from serving import served, target_of
+from tables import for_each_row
 
 USER = [{"role": "user", "content": "hi"}]
 # by wire: what the provider must have been told
@@ -24,7 +24,7 @@ TOLD: Mapping[Wire, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("wire", list(TOLD))
+@for_each_row("wire", list(TOLD))
 async def test_temperature_length_and_effort_reach_the_provider(wire: Wire) -> None:
     """Whatever the route calls them."""
     asked: list[tuple[str, Any]] = [
@@ -70,7 +70,7 @@ async def test_an_answer_cut_at_the_length_that_was_asked_for_is_not_gone_on_wit
         assert len(chaos.seen.requests) == 2
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("fields", "param"),
     [
         ({"temperature": 3}, "temperature"),

@@ -25,6 +25,7 @@ from runner.memory_nodes import Cluster, NodeStore
 from runner.undo_world import Changes, model, write
 from serving import Served, Setting, served, target_of
 from stream_server import stream_server
+from tables import for_each_row
 
 JOB = BackgroundJobShown(job_id="job-1", run_id="", command="make watch", running=True, started_at=1.0)
 LIVE_AT_ONCE = ServerOptions(limits=Limits(live_after_s=0.01, live_every_s=0.01), key_limits={})
@@ -85,7 +86,7 @@ async def test_any_server_shows_the_live_line_and_the_processes_of_a_run_at_anot
         assert sorted(job["job_id"] for job in live["background"]) == ["job-a", "job-b"]
 
 
-@pytest.mark.parametrize("home", ["node:a", "volume:shared"])
+@for_each_row("home", ["node:a", "volume:shared"])
 async def test_a_process_is_read_and_stopped_at_the_server_whose_child_it_is(home: str) -> None:
     """P11: with its secrets left out, also one that begins where the output is cut."""
     secret, cluster = "sk-proj-0123456789abcdef", Cluster()

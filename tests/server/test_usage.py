@@ -20,6 +20,7 @@ from holdfast.targets import Wire
 from holdfast.values import RELAY
 from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
+from tables import for_each_row
 
 LAPTOP, ADMIN = "hf-laptop-key-0123456789", "hf-admin-key-0123456789"
 SCRIPTS = [[Say("ok")]] * 6
@@ -49,7 +50,7 @@ async def ask(
     return answer.status
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("wire", WIRES)
 async def test_stopped_runs_use_up_the_budget_of_their_key(wire: Wire) -> None:
     """P10, P12: a provider that never reported usage has the request, so stopping each run isn't free."""
     async with (

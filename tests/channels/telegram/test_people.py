@@ -14,7 +14,7 @@ from holdfast.interfaces.journal import IfSessionKnown
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.tools.children import child_tools
-from server.sessions.test_children import choose as delegating
+from server.sessions.delegating import choose as delegating
 
 STRANGER = 99
 NOBODY = frozenset[str]()

@@ -344,6 +344,16 @@ class Names(AbstractResolver):
         return
 
 
+class Missing(Names):
+    """Knows no name."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        del port, family
+        raise OSError(None, f"{host}: not found")
+
+
 async def wait_through_cancel(patience_s: float, *, times: int = 2) -> None:
     """Wait until a watchdog of this patience has gone off so many times: one that has not will not."""
     deadlines = effective(Patience(connect_s=patience_s), RequestFacts(local=True, input_tokens=1))

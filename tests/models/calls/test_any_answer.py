@@ -7,12 +7,12 @@ import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-import pytest
-
 from holdfast.chaos import Drop, Say
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Target, Wire
+from side_by_side import on_each_wire
 from stream_server import stream_server
+from tables import for_each_row
 
 from .calling import WIRES, Line, line_of, line_to
 
@@ -121,7 +121,7 @@ GOOD: dict[str, Made] = {
 }
 
 
-@pytest.mark.parametrize("form", GOOD)
+@for_each_row("form", GOOD)
 async def test_an_answer_is_known_by_what_it_is_and_not_by_its_name(form: str) -> None:
     """P4."""
     for wire in WIRES:
@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Made, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("form", BAD)
+@for_each_row("form", BAD)
 async def test_what_is_no_answer_says_what_it_is(form: str) -> None:
     """P4, P9."""
     made, kind, words = BAD[form]
@@ -190,6 +190,7 @@ async def test_what_is_no_answer_says_what_it_is(form: str) -> None:
             assert line.told.text == ""
 
 
+@on_each_wire
 async def test_a_break_after_the_request_was_sent_is_not_said_to_be_in_the_middle_of_it(wire: Wire) -> None:
     """P9: an answer, or none, comes sooner than the next look at what is unsent."""
     async with line_of(wire, [Drop()], [Say("hello")]) as (line, _):
@@ -198,6 +199,7 @@ async def test_a_break_after_the_request_was_sent_is_not_said_to_be_in_the_middl
         assert failure.text.partition(";")[0].endswith("reset the connection before it said anything")
 
 
+@on_each_wire
 async def test_the_trace_names_each_target_once_and_the_error_says_what_to_do_once(wire: Wire) -> None:
     """P9."""
     async with line_of(wire, [Drop()], [Drop()], [Drop()]) as (line, server):

@@ -17,6 +17,7 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.targets import Patience
 from stream_server import stream_server
+from tables import for_each_row
 
 from .calling import HANGS_S
 
@@ -115,7 +116,7 @@ async def test_the_body_is_whole_wherever_the_packets_are_cut() -> None:
                 assert taken.whole == text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "raw",
     [
         CHUNKED + chunk(b"one") + chunk(b"two") + LAST,
@@ -240,7 +241,7 @@ async def test_a_connection_that_is_given_back_has_its_own_protocol_again() -> N
         assert await reading is False
 
 
-@pytest.mark.parametrize("end", [b"", b"5\r\nhal", b"nonsense\r\n"])
+@for_each_row("end", [b"", b"5\r\nhal", b"nonsense\r\n"])
 async def test_a_body_that_breaks_off_is_broken(end: bytes) -> None:
     """P4."""
     gate, taken = Gate(), Taken()

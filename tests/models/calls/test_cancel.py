@@ -25,6 +25,8 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Patience, Target, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import Told, ended_by, line_of, line_to, nothing_left, request_of, target_of
 
@@ -101,7 +103,7 @@ async def test_cancel_while_uploading_throws_away_what_is_unsent() -> None:
             await nothing_left()
 
 
-@pytest.mark.parametrize("megabytes", [0.3, 1.0])
+@for_each_row("megabytes", [0.3, 1.0])
 async def test_cancel_while_the_kernel_still_holds_the_request(megabytes: float) -> None:
     """Scenario 5, P5: everything is written, nothing is taken."""
     async with ChaosServer([ReadOnly(1000), Hang()], options=SMALL_BUFFER) as server:
@@ -114,6 +116,7 @@ async def test_cancel_while_the_kernel_still_holds_the_request(megabytes: float)
             assert await server.seen.until_closed(1) == "peer reset"
 
 
+@on_each_wire
 async def test_the_next_run_is_judged_on_its_own(wire: Wire) -> None:
     """S003-3: after a stopped call a real drop in the next one is a network failure, and is retried."""
     async with line_of(wire, [Say("hel"), Hang()], [Say("hel"), Drop()], GOOD) as (line, server):
@@ -126,6 +129,7 @@ async def test_the_next_run_is_judged_on_its_own(wire: Wire) -> None:
         assert server.seen.requests_seen == 3
 
 
+@on_each_wire
 async def test_a_drop_that_comes_with_the_cancel_is_a_cancel(wire: Wire) -> None:
     """S003-1: both at once, and it is the type that decides."""
     gate = Gate()
@@ -168,7 +172,7 @@ SCRIPTS: dict[str, list[list[Step]]] = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@for_each_row("script", SCRIPTS)
 async def test_cancel_at_every_suspension(script: str) -> None:
     """P5: no task, no socket, no attempt left open; the cancel always gets through."""
     nth = 0

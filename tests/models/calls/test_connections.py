@@ -5,8 +5,6 @@ import socket
 from typing import cast
 
 import aiohttp
-import pytest
-from aiohttp.abc import ResolveResult
 
 from holdfast import events as e
 from holdfast.chaos import (
@@ -25,8 +23,10 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.http import KEPT_ALIVE_MAX
 from holdfast.targets import Patience, RetryLimits, Target, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
-from .calling import Names, line_of, line_to, target_of
+from .calling import Missing, Names, line_of, line_to, target_of
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -37,6 +37,7 @@ def on_port(port: int, **fields: object) -> Target:
     return Target(name="main", wire=WIRE, base_url=f"http://127.0.0.1:{port}/v1", model="m", **fields)  # pyright: ignore[reportArgumentType]
 
 
+@on_each_wire
 async def test_a_connection_is_used_again(wire: Wire) -> None:
     async with line_of(wire, GOOD, GOOD, GOOD) as (line, server):
         for _ in range(3):
@@ -44,6 +45,7 @@ async def test_a_connection_is_used_again(wire: Wire) -> None:
         assert server.seen.connections_seen == 1
 
 
+@on_each_wire
 async def test_a_stale_connection_costs_no_attempt(wire: Wire) -> None:
     """P3: the peer had closed it before a byte of an answer, so nobody has seen the request."""
     async with line_of(wire, [Say("one"), CloseOnReuse()], GOOD) as (line, server):
@@ -92,7 +94,7 @@ async def test_cookies_of_an_answer_do_not_come_back() -> None:
             assert [request.headers.get("cookie") for request in server.seen.requests] == [None, None]
 
 
-@pytest.mark.parametrize("cut", [Drop(), HangUp()])
+@for_each_row("cut", [Drop(), HangUp()])
 async def test_a_fresh_connection_that_breaks_at_once_is_a_failed_attempt(cut: Drop | HangUp) -> None:
     """S003-2."""
     async with line_of(WIRE, [cut], GOOD) as (line, _):
@@ -138,6 +140,7 @@ async def test_a_call_that_fails_late_leaves_the_connections_of_others_alone() -
         assert second.failures == []
 
 
+@on_each_wire
 async def test_a_refused_connection_is_tried_again_at_once_and_then_at_longer_and_longer_intervals(
     wire: Wire,
 ) -> None:
@@ -165,6 +168,7 @@ async def test_a_connection_that_never_comes_is_cut() -> None:
             assert "no connection in 0.2 s" in ended.failure.text
 
 
+@on_each_wire
 async def test_a_hung_resolver_for_one_host_delays_no_call_to_another(wire: Wire) -> None:
     """Scenario 16, P10."""
     async with ChaosServer(GOOD) as server:
@@ -230,16 +234,6 @@ async def test_a_name_that_does_not_exist_says_so() -> None:
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
         assert "can't resolve nowhere.invalid" in ended.failure.text
-
-
-class Missing(Names):
-    """Knows no name."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        del port, family
-        raise OSError(None, f"{host}: not found")
 
 
 async def test_a_break_in_the_middle_of_a_body_names_the_host() -> None:

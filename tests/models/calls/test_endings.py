@@ -30,6 +30,8 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import line_of, request_of
 
@@ -37,6 +39,7 @@ GOOD = [Say("hello")]
 CUTS: dict[str, Step] = {"reset": Drop(), "fin": HangUp(), "end of body": EndOfBody()}
 
 
+@on_each_wire
 async def test_an_answer_is_told_piece_by_piece_and_whole(wire: Wire) -> None:
     """P4: the happy path of every wire."""
     async with line_of(wire, [Think("hm"), SayWords("one two three")]) as (line, _):
@@ -61,6 +64,7 @@ async def test_an_answer_that_begins_with_a_stop_sequence_is_empty_and_complete(
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@on_each_wire
 async def test_a_drop_after_one_visible_token_is_retried_and_its_text_superseded(
     wire: Wire, cut: Step
 ) -> None:
@@ -76,6 +80,7 @@ async def test_a_drop_after_one_visible_token_is_retried_and_its_text_superseded
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@on_each_wire
 async def test_a_drop_before_anything_visible_supersedes_nothing(wire: Wire, cut: Step) -> None:
     """Scenario 6."""
     async with line_of(wire, [cut], GOOD) as (line, _):
@@ -85,6 +90,7 @@ async def test_a_drop_before_anything_visible_supersedes_nothing(wire: Wire, cut
         assert line.told.text == "hello"
 
 
+@on_each_wire
 async def test_text_that_nobody_finished_is_kept_as_a_partial_when_the_call_fails(wire: Wire) -> None:
     """Scenario 7, P4: text, a clean end of file and no marker is no answer, however often."""
     async with line_of(
@@ -101,6 +107,7 @@ async def test_text_that_nobody_finished_is_kept_as_a_partial_when_the_call_fail
         assert line.told.of(e.TextDone) == []
 
 
+@on_each_wire
 async def test_a_tool_call_without_the_terminal_marker_is_not_asked_for(wire: Wire) -> None:
     """Scenario 8, P4: not even one whose arguments are complete."""
     whole = [CallTool("rm", {"path": "/"}, id="c1"), EndOfBody()]
@@ -113,6 +120,7 @@ async def test_a_tool_call_without_the_terminal_marker_is_not_asked_for(wire: Wi
         assert line.told.kinds == ["dropped", "dropped"]
 
 
+@on_each_wire
 async def test_a_tool_call_that_was_cut_by_the_length_limit_is_not_asked_for(wire: Wire) -> None:
     """Scenario 8."""
     async with line_of(wire, [Say("I look."), CutCall("look", {"at": "it"}), Finish("length")]) as (line, _):
@@ -123,6 +131,7 @@ async def test_a_tool_call_that_was_cut_by_the_length_limit_is_not_asked_for(wir
         assert line.told.of(e.ToolAsked) == []
 
 
+@on_each_wire
 async def test_a_whole_call_of_an_answer_that_was_cut_is_not_asked_for_either(wire: Wire) -> None:
     """P4: the answer goes on in another turn, where the model says again what it wants."""
     script = [CallTool("one", {"n": 1}), CutCall("two", {"n": 2}), Finish("length")]
@@ -143,6 +152,7 @@ async def test_a_call_of_an_answer_that_is_called_completed_and_is_not_is_not_as
         assert line.told.of(e.ToolAsked) == []
 
 
+@on_each_wire
 async def test_tools_are_asked_for_once_the_answer_is_whole(wire: Wire) -> None:
     """Scenario 8."""
     async with line_of(wire, [CallTool("look", {"at": "it"}, id="c1"), CallTool("go", {}, id="c1")]) as (
@@ -158,7 +168,8 @@ async def test_tools_are_asked_for_once_the_answer_is_whole(wire: Wire) -> None:
         assert [tool.tool_call_id for tool in answer.tools] == [event.tool_call_id for event in asked]
 
 
-@pytest.mark.parametrize("usage_chunk", ["always", "never"])
+@for_each_row("usage_chunk", ["always", "never"])
+@on_each_wire
 async def test_a_usage_only_chunk_after_the_finish_is_normal(wire: Wire, usage_chunk: Any) -> None:
     """Scenario 9."""
     used = ReportedUsage(input_tokens=7, output_tokens=5)
@@ -171,6 +182,7 @@ async def test_a_usage_only_chunk_after_the_finish_is_normal(wire: Wire, usage_c
         assert [event.estimated for event in line.told.of(e.Usage)] == [is_unreported]
 
 
+@on_each_wire
 async def test_an_ending_said_twice_ends_once(wire: Wire) -> None:
     """P4."""
     async with line_of(wire, [Say("hello"), Finish(times=2)]) as (line, _):
@@ -186,6 +198,7 @@ async def test_a_chat_answer_without_its_done_line_is_whole_at_the_end_of_the_st
         assert line.told.failures == []
 
 
+@on_each_wire
 async def test_how_the_connection_ends_takes_nothing_from_a_whole_answer(wire: Wire) -> None:
     """P4: the marker has come."""
     async with line_of(wire, [Say("hello"), Finish(), Drop()]) as (line, server):
@@ -194,6 +207,7 @@ async def test_how_the_connection_ends_takes_nothing_from_a_whole_answer(wire: W
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_a_truncated_answer_is_not_a_dropped_one(wire: Wire) -> None:
     """P4."""
     async with line_of(wire, [Say("hel"), Finish("length")]) as (line, server):
@@ -204,6 +218,7 @@ async def test_a_truncated_answer_is_not_a_dropped_one(wire: Wire) -> None:
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_an_empty_answer_is_no_success_and_its_trace_is_kept(wire: Wire) -> None:
     """S000-10."""
     async with line_of(wire, [Finish()], [Finish()], [Finish()]) as (line, server):
@@ -214,6 +229,7 @@ async def test_an_empty_answer_is_no_success_and_its_trace_is_kept(wire: Wire) -
         assert server.seen.requests_seen == 3
 
 
+@on_each_wire
 async def test_thinking_alone_is_an_empty_answer_and_is_superseded(wire: Wire) -> None:
     """S000-10: what led to nothing is neither in the answer nor in the context."""
     async with line_of(wire, [Think("hm", signature="s", encrypted="e"), Finish()], GOOD) as (line, _):
@@ -232,6 +248,7 @@ async def test_hidden_thinking_that_was_told_is_superseded_too() -> None:
         assert len(line.told.of(e.AttemptSuperseded)) == 1
 
 
+@on_each_wire
 async def test_a_refusal_is_shown_as_such_and_not_asked_again(wire: Wire) -> None:
     """P4: a refusal is an outcome."""
     async with line_of(wire, [Refuse("No.")]) as (line, server):
@@ -242,6 +259,7 @@ async def test_a_refusal_is_shown_as_such_and_not_asked_again(wire: Wire) -> Non
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_a_frame_that_is_not_the_protocol_is_retried_once(wire: Wire) -> None:
     """P4."""
     async with line_of(wire, [Say("hel"), Malformed()], [Malformed()], GOOD) as (line, server):
@@ -251,6 +269,7 @@ async def test_a_frame_that_is_not_the_protocol_is_retried_once(wire: Wire) -> N
         assert server.seen.requests_seen == 2
 
 
+@on_each_wire
 async def test_an_error_in_the_middle_of_a_stream_is_a_failure(wire: Wire) -> None:
     """P4."""
     kinds = {"responses": "server_error", "chat": "server_error", "anthropic": "overloaded_error"}
@@ -263,6 +282,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_a_failure(wire: Wire) -> No
         assert line.told.text == "hello"
 
 
+@on_each_wire
 async def test_a_web_page_instead_of_an_answer_is_no_answer(wire: Wire) -> None:
     """P4."""
     page = Status(200, {"content-type": "text/html"}, "<html><title>Please log in</title></html>")
@@ -272,7 +292,8 @@ async def test_a_web_page_instead_of_an_answer_is_no_answer(wire: Wire) -> None:
         assert "Please log in" in ended.failure.text
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, 7])
+@for_each_row("bytes_at_once", [1, 7])
+@on_each_wire
 async def test_bytes_that_drip_make_the_same_answer(wire: Wire, bytes_at_once: int) -> None:
     """P4."""
     async with line_of(wire, [Drip(bytes_at_once), Say("grüße"), SayInTwoWrites(" naïve")]) as (line, _):
@@ -287,6 +308,7 @@ async def test_what_an_attempt_used_is_told_even_if_it_failed() -> None:
         assert len(line.told.of(e.Usage)) == 2
 
 
+@on_each_wire
 async def test_every_piece_that_comes_alone_is_told_alone(wire: Wire) -> None:
     """P1: nothing waits for company; what comes together may be told together."""
     gates = [Gate() for _ in range(3)]

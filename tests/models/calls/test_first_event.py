@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import (
     Begin,
@@ -21,6 +19,8 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, Wire
+from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 from .calling import SHORT_S, WIRES, Names, line_of, line_to, request_of, target_of, wait_through_cancel
 
@@ -46,12 +46,13 @@ async def cut_after_a_second(wire: Wire) -> None:
         assert await server.seen.until_closed(1) == "peer"
 
 
+@on_each_wire
 async def test_headers_are_no_event(wire: Wire) -> None:
     """S000-1."""
     await cut_once(wire, [Headers(), Hang()])
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat"])
+@on_wires("responses", "chat")
 async def test_comments_are_no_events(wire: Wire) -> None:
     """Scenario 1: keep-alives arm nothing; the anthropic wire's is an event of its own, `ping`."""
     await cut_once(wire, [Headers(), KeepAlive(pace_s=0.02)])
@@ -65,6 +66,7 @@ async def cut_once(wire: Wire, silence: list[Step]) -> None:
         assert line.told.close_reasons == ["ttfb_kill"]
 
 
+@on_each_wire
 async def test_a_model_that_is_known_to_be_dropped_silently_comes_with_a_hint(wire: Wire) -> None:
     """S000-2."""
     async with ChaosServer([Hang()], [Hang()], [Hang()]) as server:
@@ -97,6 +99,7 @@ async def test_a_model_that_refuses_aloud_comes_without_the_hint() -> None:
             assert {failure.hint for failure in line.told.failures} == {""}
 
 
+@on_each_wire
 async def test_the_operators_cap_is_stronger_and_is_named(wire: Wire) -> None:
     """S000-3."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
@@ -139,6 +142,7 @@ async def satisfied_by(wire: Wire, first: str) -> None:
         assert server.seen.requests_seen == 1, (wire, first)
 
 
+@on_each_wire
 async def test_one_opening_event_and_then_silence_is_an_idle_kill(wire: Wire) -> None:
     """S000-5."""
     async with line_of(wire, [Begin(), Hang()], [Say("hello")]) as (line, server):
@@ -152,6 +156,7 @@ async def test_one_opening_event_and_then_silence_is_an_idle_kill(wire: Wire) ->
         assert await server.seen.until_closed(1) == "peer"
 
 
+@on_each_wire
 async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
     """S000-6."""
     gate = Gate()
@@ -168,6 +173,7 @@ async def test_zero_switches_it_off_and_no_other(wire: Wire) -> None:
         assert line.told.text == "hello"
 
 
+@on_each_wire
 async def test_with_zero_silence_is_still_bounded_by_first_progress(wire: Wire) -> None:
     """S000-6, P3: no wait is endless."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
@@ -178,6 +184,7 @@ async def test_with_zero_silence_is_still_bounded_by_first_progress(wire: Wire) 
         assert f"no first byte in {SHORT_S:g} s, the first-event watchdog is off" in failure.text
 
 
+@on_each_wire
 async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -> None:
     """S000-7."""
     gate = Gate()
@@ -194,6 +201,7 @@ async def test_a_long_request_with_a_slow_first_byte_is_waited_for(wire: Wire) -
         assert server.seen.request(1).upload_bytes > len(LONG)
 
 
+@on_each_wire
 async def test_strict_cuts_a_long_request_too(wire: Wire) -> None:
     """S000-8."""
     async with line_of(wire, [Hang()], [Say("hello")]) as (line, _):
@@ -203,6 +211,7 @@ async def test_strict_cuts_a_long_request_too(wire: Wire) -> None:
         assert f"TTFB threshold: {SHORT_S:g}s" in failure.text
 
 
+@on_each_wire
 async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local_one(wire: Wire) -> None:
     """S001-1."""
     async with ChaosServer([Say("a")], [Say("b")], [Say("c")]) as server:
@@ -218,7 +227,8 @@ async def test_the_default_is_45_seconds_for_a_remote_target_and_300_for_a_local
             assert shown == [45, 300, 50]
 
 
-@pytest.mark.parametrize("pieces", ["reasoning", "arguments"])
+@for_each_row("pieces", ["reasoning", "arguments"])
+@on_each_wire
 async def test_turns_without_text_are_no_stall(wire: Wire, pieces: str) -> None:
     """S001-2: many pieces, each well within the gap, all together beyond it."""
     said = "a long chain of thought, in all"

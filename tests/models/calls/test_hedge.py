@@ -25,6 +25,8 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.attempt import HEDGE_SHARE
 from holdfast.targets import Patience, RetryLimits, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import HANGS_S, Line, ended_by, line_to, nothing_left, request_of, target_of
 
@@ -96,6 +98,7 @@ async def test_the_loser_is_stopped_at_the_first_progress_of_the_other() -> None
         assert line.told.kinds == ["cancelled"]
 
 
+@on_each_wire
 async def test_the_first_may_still_win(wire: Wire) -> None:
     """The slow one advances after all, and the other is stopped without a word on the screen."""
     gate = Gate()
@@ -113,7 +116,8 @@ async def test_the_first_may_still_win(wire: Wire) -> None:
         assert getattr(text, "target", "") == "slow", "the text is told as the first one's"
 
 
-@pytest.mark.parametrize("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
+@for_each_row("first", [[Begin()], [Think("hm")], [Say("he")]], ids=["event", "thought", "text"])
+@on_each_wire
 async def test_an_event_is_enough_not_to_ask_another(wire: Wire, first: list[Any]) -> None:
     """Never after visible output, nor after any sign of life."""
     gate = Gate()
@@ -128,6 +132,7 @@ async def test_an_event_is_enough_not_to_ask_another(wire: Wire, first: list[Any
         assert quick.seen.requests_seen == 0
 
 
+@on_each_wire
 async def test_not_after_visible_output_in_an_earlier_attempt(wire: Wire) -> None:
     """A retry after visible output is never silent, and never two at once."""
     async with two(wire, [[Say("hel"), Drop()], [Hang()], [Hang()]], [GOOD]) as (line, _, quick):
@@ -145,6 +150,7 @@ async def test_not_after_visible_output_in_an_earlier_attempt(wire: Wire) -> Non
         assert quick.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_tools_alone_win_too(wire: Wire) -> None:
     """The first progress wins, visible or not."""
     async with two(wire, [[Hang()]], [[CallTool("look", {"at": 1})]]) as (line, _, __):
@@ -154,6 +160,7 @@ async def test_tools_alone_win_too(wire: Wire) -> None:
         assert len(line.told.of(e.ToolAsked)) == 1
 
 
+@on_each_wire
 async def test_both_count_against_the_budget(wire: Wire) -> None:
     """P3: two attempts are two, whoever wins."""
     limits = RetryLimits(hedge=True, attempts_max=2)
@@ -169,6 +176,7 @@ async def test_both_count_against_the_budget(wire: Wire) -> None:
         assert len(ended.trace) == 2
 
 
+@on_each_wire
 async def test_without_budget_for_two_there_is_one(wire: Wire) -> None:
     limits = RetryLimits(hedge=True, attempts_max=1)
     async with two(wire, [[Hang()]], [GOOD], retry=limits) as (line, _, quick):
@@ -177,6 +185,7 @@ async def test_without_budget_for_two_there_is_one(wire: Wire) -> None:
         assert quick.seen.requests_seen == 0
 
 
+@on_each_wire
 async def test_the_second_failing_leaves_the_first_to_it(wire: Wire) -> None:
     """The slow one answers in the end, and what the other said is on the log, after it."""
     gate = Gate()
@@ -188,6 +197,7 @@ async def test_the_second_failing_leaves_the_first_to_it(wire: Wire) -> None:
         assert told(line) == ["slow started 1", "hello", "quick started 2", "quick server_error"]
 
 
+@on_each_wire
 async def test_the_first_failing_leaves_the_second_to_it(wire: Wire) -> None:
     """The second becomes the attempt of the call, visibly."""
     gates = Gate(), Gate()
@@ -206,6 +216,7 @@ async def test_the_first_failing_leaves_the_second_to_it(wire: Wire) -> None:
         assert told(line) == ["slow started 1", "slow overloaded", "quick started 2", "hello"]
 
 
+@on_each_wire
 async def test_a_winner_that_drops_is_retried_and_the_slow_one_may_be_asked_again(wire: Wire) -> None:
     async with two(wire, [[Hang()], GOOD], [[Say("hel"), Drop()], [server_error()]]) as (line, _, __):
         assert isinstance(await line.ask(), Answer)
@@ -216,6 +227,7 @@ async def test_a_winner_that_drops_is_retried_and_the_slow_one_may_be_asked_agai
         ]
 
 
+@on_each_wire
 async def test_off_by_default(wire: Wire) -> None:
     async with two(wire, [[Hang()], GOOD], [], retry=RetryLimits()) as (line, _, quick):
         line.patient(first_event_s=0.6)

@@ -1,7 +1,5 @@
 """What the user sees while a call waits, and that a computer that slept does not cut it."""
 
-import pytest
-
 from holdfast.chaos import (
     Begin,
     ChaosOptions,
@@ -19,6 +17,8 @@ from holdfast.decisions.deadlines import State
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.status_lines import state_words
 from holdfast.targets import Patience, RetryLimits, Target, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import SHORT_S, line_of, line_to, request_of, target_of
 
@@ -26,6 +26,7 @@ GOOD = [Say("hello")]
 SMALL_BUFFER = ChaosOptions(receive_buffer_bytes=4096)
 
 
+@on_each_wire
 async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(wire: Wire) -> None:
     """P3, P9: every wait has one deadline, known in advance and visible."""
     first, second = Gate(), Gate()
@@ -43,7 +44,7 @@ async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(w
         task.cancel()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("state", "silent_s", "words"),
     [
         (State.STREAMING, 2.9, "{model} is answering"),
@@ -65,6 +66,7 @@ async def test_the_line_while_connecting() -> None:
             assert await line.told.until_line("m") == "connecting to m · 0 s · reconnects at 5 s"
 
 
+@on_each_wire
 async def test_the_line_while_sending(wire: Wire) -> None:
     """P3."""
     async with ChaosServer([ReadOnly(100), Hang()], options=SMALL_BUFFER) as server:
@@ -75,6 +77,7 @@ async def test_the_line_while_sending(wire: Wire) -> None:
             assert sending == "sending the request to main-model · 0 s · reconnects at 20 s"
 
 
+@on_each_wire
 async def test_the_line_while_backing_off_and_at_a_gate(wire: Wire) -> None:
     """P3, P9."""
     async with line_of(wire, [overloaded()], [rate_limited_s(12)], GOOD) as (line, _):
@@ -90,6 +93,7 @@ async def test_the_line_while_backing_off_and_at_a_gate(wire: Wire) -> None:
         assert isinstance(await task, Answer)
 
 
+@on_each_wire
 async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> None:
     """P3: on the last attempt, it says that it gives up; before a fallback, whom it asks."""
     gate = Gate()
@@ -111,7 +115,8 @@ async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> Non
             task.cancel()
 
 
-@pytest.mark.parametrize("state", ["waiting", "streaming"])
+@for_each_row("state", ["waiting", "streaming"])
+@on_each_wire
 async def test_a_sleep_of_the_computer_is_no_silence_of_the_peer(wire: Wire, state: str) -> None:
     """Scenario 15: the lid was closed for an hour; on wake the call is given time to be heard."""
     gate = Gate()
@@ -129,6 +134,7 @@ async def test_a_sleep_of_the_computer_is_no_silence_of_the_peer(wire: Wire, sta
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_after_a_sleep_the_peer_is_not_waited_for_for_ever(wire: Wire) -> None:
     """Scenario 15, P3."""
     async with line_of(wire, [Say("hel"), Hang()], GOOD) as (line, _):

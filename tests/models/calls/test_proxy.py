@@ -14,11 +14,11 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, CloseOnReuse, Gate, Hang, Say, Script, Wait, closed_port
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Target, Wire
+from tables import for_each_row
 
-from .calling import Line, Names, ended_by, line_to, nothing_left, request_of, target_of
+from .calling import Line, Missing, Names, ended_by, line_to, nothing_left, request_of, target_of
+from .certificates import own_certificate
 from .proxying import Proxy, behind_tls, proxy
-from .test_connections import Missing
-from .test_tls import own_certificate
 
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"
@@ -268,7 +268,7 @@ async def test_a_proxy_that_speaks_something_else_is_said_to(tmp_path: Path) -> 
         assert scene.line.told.kinds == ["connect_failed"]
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@for_each_row("scheme", ["http", "https"])
 async def test_a_proxy_that_is_not_there_is_named(scheme: str) -> None:
     """P9: not the endpoint, which nobody has tried to reach."""
     with closed_port() as port:

@@ -15,6 +15,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import Wire
+from side_by_side import on_each_wire
 
 from .calling import line_to, nothing_left, request_of, target_of
 
@@ -35,6 +36,7 @@ async def begun(store: MemoryStore) -> None:
     await store.append_run("s1", started, fence=await store.claim("s1"))
 
 
+@on_each_wire
 async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(wire: Wire) -> None:
     """Scenario 6, P1, P4."""
     words = " ".join(str(number) for number in range(200))

@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limited_s, server_error
 from holdfast.chaos.server import ChaosOptions
@@ -14,6 +12,8 @@ from holdfast.chaos.statuses import loading
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import HANGS_S, Line, TestClock, ended_by, line_of, line_to, nothing_left, target_of
 
@@ -60,6 +60,7 @@ async def away(
             await back.server.aclose()
 
 
+@on_each_wire
 async def test_a_model_that_comes_back_in_time_answers_as_if_nothing_had_been(wire: Wire) -> None:
     """P6, P9: neither the number of attempts nor the person hears of the tries in between."""
     async with away(wire, GOOD, after_s=50) as (line, server):
@@ -75,6 +76,7 @@ async def test_a_model_that_comes_back_in_time_answers_as_if_nothing_had_been(wi
         assert line.told.notices == []
 
 
+@on_each_wire
 async def test_a_server_that_is_still_loading_its_model_is_waited_for(wire: Wire) -> None:
     """P6: after a reboot a local model server listens long before it can answer."""
     async with line_of(wire, *([loading()] for _ in range(12)), GOOD) as (line, chaos):
@@ -85,6 +87,7 @@ async def test_a_server_that_is_still_loading_its_model_is_waited_for(wire: Wire
         assert line.told.notices == []
 
 
+@on_each_wire
 async def test_a_model_that_stays_away_is_given_up_after_a_minute_with_one_more_event(wire: Wire) -> None:
     """P3, P9: the log tells of the first try and of the end, the trace of all of them."""
     async with away(wire, after_s=10**6) as (line, _):
@@ -99,9 +102,10 @@ async def test_a_model_that_stays_away_is_given_up_after_a_minute_with_one_more_
         assert f"({tries - 1} more tries in 1 min 0 s); gave up: main could not be reached" in last
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("run", "model", "after_s"), [("resumed", "", 299), ("resumed", "stranger", 299), ("", "stranger", 9)]
 )
+@on_each_wire
 async def test_how_long_it_is_waited_for_depends_on_what_is_known(
     wire: Wire, run: str, model: str, after_s: float
 ) -> None:
@@ -112,6 +116,7 @@ async def test_how_long_it_is_waited_for_depends_on_what_is_known(
             assert isinstance(await line.ask(), ending)
 
 
+@on_each_wire
 async def test_that_somebody_answered_is_remembered_over_a_restart(wire: Wire) -> None:
     """P6: also if all that was ever heard is an error."""
     disk = MemoryDisk()
@@ -126,6 +131,7 @@ async def test_that_somebody_answered_is_remembered_over_a_restart(wire: Wire) -
             assert line.shared.learned_p95_s(target, 1) is None or line.shared.learned_p95_s(target, 1) == 0
 
 
+@on_each_wire
 async def test_a_stream_that_drops_because_its_model_went_away_goes_on_when_it_is_back(wire: Wire) -> None:
     """P6: the half answer is superseded, and what follows is an outage like any other."""
     async with away(wire, GOOD, after_s=20) as (line, _):
@@ -145,6 +151,7 @@ async def test_a_stream_that_drops_because_its_model_went_away_goes_on_when_it_i
         assert line.told.of(e.AttemptSuperseded)
 
 
+@on_each_wire
 async def test_the_live_line_says_for_how_long_it_is_tried(wire: Wire) -> None:
     """P3."""
     async with away(wire, after_s=10**6) as (line, _):
@@ -169,6 +176,7 @@ async def test_a_stop_ends_the_waiting_at_once_and_leaves_no_open_attempt(wire: 
     await nothing_left()
 
 
+@on_each_wire
 async def test_another_address_is_asked_after_five_seconds_and_by_the_next_call_at_once(wire: Wire) -> None:
     """P9: one notice of the switch."""
     async with away(wire, after_s=10**6) as (line, _), ChaosServer(GOOD, GOOD) as other:
@@ -184,6 +192,7 @@ async def test_another_address_is_asked_after_five_seconds_and_by_the_next_call_
         assert line.clock.slept_s == [], "nobody has been there since"
 
 
+@on_each_wire
 async def test_the_live_line_names_who_is_asked_next(wire: Wire) -> None:
     """P3."""
     async with away(wire, after_s=10**6) as (line, _), ChaosServer() as other:
@@ -194,6 +203,7 @@ async def test_the_live_line_names_who_is_asked_next(wire: Wire) -> None:
         task.cancel()
 
 
+@on_each_wire
 async def test_two_models_that_are_away_are_asked_in_turn_and_the_first_to_return_answers(wire: Wire) -> None:
     """P6."""
     async with away(wire, GOOD, after_s=40) as (line, server):
@@ -207,6 +217,7 @@ async def test_two_models_that_are_away_are_asked_in_turn_and_the_first_to_retur
             assert line.told.kinds == ["connect_failed"] * 2, "the first of each address"
 
 
+@on_each_wire
 async def test_a_wait_at_a_gate_starts_the_time_anew(wire: Wire) -> None:
     """P6: away for a while, then busy for a minute, then away again."""
     async with away(wire, [rate_limited_s(30)], after_s=50) as (line, server):
@@ -226,6 +237,7 @@ async def test_a_wait_at_a_gate_starts_the_time_anew(wire: Wire) -> None:
         assert any("more tries in" in note and note.startswith("main: ") for note in ended.trace)
 
 
+@on_each_wire
 async def test_an_outage_costs_a_later_failure_none_of_its_attempts(wire: Wire) -> None:
     """P6: the model returns and stumbles twice before it answers."""
     scripts = [[server_error()], [server_error()], GOOD]
@@ -234,6 +246,7 @@ async def test_an_outage_costs_a_later_failure_none_of_its_attempts(wire: Wire) 
         assert server.seen.requests_seen == 3
 
 
+@on_each_wire
 async def test_breakers_do_not_count_an_outage(wire: Wire) -> None:
     async with away(wire, after_s=10**6) as (line, _):
         await line.ask()

@@ -1,11 +1,10 @@
 """A target that takes back no thinking, or not this: the call goes on without it."""
 
-import pytest
-
 from holdfast.chaos import Say, Status
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, ModelRequest, SaidText, Thought, UserMessage
 from holdfast.targets import Wire
+from tables import for_each_row
 
 from .calling import line_of
 
@@ -19,7 +18,7 @@ OLD_THOUGHTS: dict[Wire, tuple[Status, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("wire", OLD_THOUGHTS)
+@for_each_row("wire", OLD_THOUGHTS)
 async def test_thinking_that_its_provider_no_longer_takes_back_is_left_out_of_the_call(wire: Wire) -> None:
     """S000-9: a conversation is worth more than what was thought in it once."""
     status, opaque = OLD_THOUGHTS[wire]

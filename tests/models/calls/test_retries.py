@@ -33,6 +33,8 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import AssistantMessage, ModelRequest, SaidText, UserMessage
 from holdfast.targets import RetryLimits, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import MANY, START_MS, line_of, line_to, request_of, target_of
 
@@ -40,7 +42,7 @@ GOOD = [Say("hello")]
 IN_30_S = dt.datetime.fromtimestamp(START_MS / 1000 + 30, dt.UTC)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("answer", "wait_s"),
     [
         (rate_limited_s(7), 7),
@@ -51,6 +53,7 @@ IN_30_S = dt.datetime.fromtimestamp(START_MS / 1000 + 30, dt.UTC)
     ],
     ids=["seconds", "date", "ms", "reset headers", "503"],
 )
+@on_each_wire
 async def test_a_time_that_the_server_names_is_kept_to(wire: Wire, answer: Status, wait_s: float) -> None:
     """Scenario 10."""
     async with line_of(wire, [answer], GOOD) as (line, server):
@@ -59,6 +62,7 @@ async def test_a_time_that_the_server_names_is_kept_to(wire: Wire, answer: Statu
         assert server.seen.requests_seen == 2
 
 
+@on_each_wire
 async def test_a_bare_429_is_asked_again_after_a_backoff(wire: Wire) -> None:
     """Scenario 10: full jitter over a bound that doubles; the tests' dice always show one half."""
     async with line_of(wire, [rate_limited()], [rate_limited()], GOOD) as (line, _):
@@ -67,6 +71,7 @@ async def test_a_bare_429_is_asked_again_after_a_backoff(wire: Wire) -> None:
         assert line.clock.slept_s == [0.5, 1.0]
 
 
+@on_each_wire
 async def test_a_used_up_quota_is_never_retried(wire: Wire) -> None:
     """Scenario 10."""
     async with line_of(wire, [insufficient_quota()]) as (line, server):
@@ -77,6 +82,7 @@ async def test_a_used_up_quota_is_never_retried(wire: Wire) -> None:
         assert line.clock.slept_s == []
 
 
+@on_each_wire
 async def test_the_budget_of_a_call_is_never_exceeded(wire: Wire) -> None:
     """P3: five attempts in all, three for each target."""
     async with ChaosServer([overloaded()], after_last="repeat") as server:
@@ -129,6 +135,7 @@ async def test_exhaustion_gives_the_whole_trace_once_and_says_how_often_and_how_
         assert all(text in caplog.text for text in ended.trace)
 
 
+@on_each_wire
 async def test_what_cannot_help_is_tried_once_and_says_what_to_do(wire: Wire) -> None:
     """P9."""
     async with line_of(wire, [bad_key()]) as (line, server):
@@ -140,6 +147,7 @@ async def test_what_cannot_help_is_tried_once_and_says_what_to_do(wire: Wire) ->
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_a_switch_is_told_exactly_once_and_only_when_the_other_is_heard(wire: Wire) -> None:
     """Scenario 13, S000-9, P9."""
     async with ChaosServer([overloaded()], [overloaded()]) as bad, ChaosServer([Drop()], GOOD) as good:
@@ -155,6 +163,7 @@ async def test_a_switch_is_told_exactly_once_and_only_when_the_other_is_heard(wi
             assert kinds.index(e.TargetSwitched) == kinds.index(e.TextDelta) - 1
 
 
+@on_each_wire
 async def test_no_switch_is_told_when_nobody_answers(wire: Wire) -> None:
     """Scenario 13: the trace tells of both targets."""
     async with ChaosServer([server_error()], after_last="repeat") as server:
@@ -167,6 +176,7 @@ async def test_no_switch_is_told_when_nobody_answers(wire: Wire) -> None:
             assert "fallback" not in ended.failure.text, "there is one, and it failed too"
 
 
+@on_each_wire
 async def test_a_rejected_key_is_reported_even_if_the_fallback_is_unreachable(wire: Wire) -> None:
     """P9: the error names the failure that only a person can fix."""
     async with ChaosServer([bad_key()]) as bad:
@@ -181,6 +191,7 @@ async def test_a_rejected_key_is_reported_even_if_the_fallback_is_unreachable(wi
     assert "on first and second" in ended.failure.text
 
 
+@on_each_wire
 async def test_a_target_that_refuses_its_key_is_followed_by_the_next(wire: Wire) -> None:
     """S000-9: a fallback answers, and the failure is no message."""
     async with ChaosServer([bad_key()]) as bad, ChaosServer(GOOD) as good:
@@ -191,7 +202,8 @@ async def test_a_target_that_refuses_its_key_is_followed_by_the_next(wire: Wire)
             assert bad.seen.requests_seen == good.seen.requests_seen == 1
 
 
-@pytest.mark.parametrize("wish", ["second", "second-model"])
+@for_each_row("wish", ["second", "second-model"])
+@on_each_wire
 async def test_the_target_that_the_caller_names_is_asked_first_and_the_others_stay_its_fallbacks(
     wire: Wire, wish: str
 ) -> None:
@@ -207,6 +219,7 @@ async def test_the_target_that_the_caller_names_is_asked_first_and_the_others_st
             assert (switched.from_target, switched.to_target) == ("second", "first")
 
 
+@on_each_wire
 async def test_a_model_that_no_target_has_is_no_reason_to_refuse(wire: Wire) -> None:
     async with ChaosServer(GOOD) as server, line_to(target_of(server, wire)) as line:
         assert isinstance(await line.ask(request_of(model="gpt-of-another-world")), Answer)
@@ -222,7 +235,8 @@ def long_conversation(tokens: int) -> ModelRequest:
     return ModelRequest(messages=(*turns, UserMessage("and now?")))
 
 
-@pytest.mark.parametrize("fault", [[Drop()], [Say("hel"), Drop()]], ids=["at once", "in the middle"])
+@for_each_row("fault", [[Drop()], [Say("hel"), Drop()]], ids=["at once", "in the middle"])
+@on_each_wire
 async def test_a_reset_at_90_percent_of_the_context_is_retried_with_the_history_untouched(
     wire: Wire, fault: list[Step]
 ) -> None:
@@ -243,6 +257,7 @@ async def test_a_reset_at_90_percent_of_the_context_is_retried_with_the_history_
         assert first.upload_bytes > 300_000
 
 
+@on_each_wire
 async def test_an_overflow_is_compacted_once_and_its_success_is_quiet(wire: Wire) -> None:
     """S000-9: compaction helps, and leaves no chatter."""
 
@@ -256,6 +271,7 @@ async def test_an_overflow_is_compacted_once_and_its_success_is_quiet(wire: Wire
         assert "short" in str(server.seen.request(2).body)
 
 
+@on_each_wire
 async def test_an_overflow_that_cannot_be_compacted_is_not_asked_again(wire: Wire) -> None:
     """P9: the same request would get the same answer."""
 
@@ -270,6 +286,7 @@ async def test_an_overflow_that_cannot_be_compacted_is_not_asked_again(wire: Wir
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_a_request_that_is_surely_over_the_window_is_not_sent(wire: Wire) -> None:
     """P9: our own count is enough to know."""
     async with line_of(wire, GOOD, context_window=10_000) as (line, server):
@@ -280,6 +297,7 @@ async def test_a_request_that_is_surely_over_the_window_is_not_sent(wire: Wire) 
         assert line.told.of(e.AttemptStarted) == []
 
 
+@on_each_wire
 async def test_a_cap_that_leaves_no_room_is_lowered(wire: Wire) -> None:
     """S000-9."""
     message = (
@@ -311,7 +329,7 @@ async def test_a_cap_that_nobody_asked_for_is_lowered_too() -> None:
         assert caps == [32_000, 8_192]
 
 
-@pytest.mark.parametrize(("budget", "sent"), [("9000", 9000), ("16000", None)])
+@for_each_row(("budget", "sent"), [("9000", 9000), ("16000", None)])
 async def test_a_budget_for_thinking_does_not_go_on_top_of_a_lowered_cap(
     budget: str, sent: int | None
 ) -> None:
@@ -326,6 +344,7 @@ async def test_a_budget_for_thinking_does_not_go_on_top_of_a_lowered_cap(
         assert body.get("thinking") == (sent and {"type": "enabled", "budget_tokens": sent})
 
 
+@on_each_wire
 async def test_no_new_attempt_starts_long_after_the_last_progress(wire: Wire) -> None:
     """P3: ten minutes, whatever the budget still allows."""
     limits = RetryLimits(attempts_max=50, attempts_per_target_max=50, backoff_base_s=100, backoff_max_s=100)
@@ -363,6 +382,7 @@ async def test_arguments_of_a_tool_call_are_progress() -> None:
         assert isinstance(await task, Answer)
 
 
+@on_each_wire
 async def test_a_bug_of_ours_ends_the_call_truthfully_and_keeps_the_partial(wire: Wire) -> None:
     """P4: never a network failure, never retried."""
 
@@ -380,6 +400,7 @@ async def test_a_bug_of_ours_ends_the_call_truthfully_and_keeps_the_partial(wire
         assert line.told.text.startswith("hel")
 
 
+@on_each_wire
 async def test_targets_are_immutable_and_a_call_leaves_them_as_they_were(wire: Wire) -> None:
     async with ChaosServer([overloaded()], [overloaded()]) as bad, ChaosServer(GOOD) as good:
         targets = (target_of(bad, wire, "first"), target_of(good, wire, "second"))

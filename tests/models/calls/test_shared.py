@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait, overloaded_s, rate_limited_s, server_error
 from holdfast.interfaces.journal import StoreFull
@@ -13,6 +11,8 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
 from holdfast.values import Failure
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
 from .silence_campaign import silent_target
@@ -26,6 +26,7 @@ async def gated(line: Line, until_s: float) -> None:
     assert line.told.of(e.CallGated)[0].until_ms == line.clock.now_ms() + 1000 * until_s
 
 
+@on_each_wire
 async def test_ten_runs_learn_one_429_once(wire: Wire) -> None:
     """Scenario 11, P10."""
     async with line_of(wire, [rate_limited_s(30)], *([GOOD] * 10)) as (line, server):
@@ -42,6 +43,7 @@ async def test_ten_runs_learn_one_429_once(wire: Wire) -> None:
         assert server.seen.requests_seen == 11
 
 
+@on_each_wire
 async def test_other_keys_and_endpoints_do_not_wait(wire: Wire) -> None:
     """Scenario 11, P10: a gate is for one endpoint and key."""
     async with ChaosServer([rate_limited_s(30)], GOOD, GOOD) as server:
@@ -54,7 +56,8 @@ async def test_other_keys_and_endpoints_do_not_wait(wire: Wire) -> None:
             assert isinstance(await line.ask(sink=line.another_voice()), Answer)
 
 
-@pytest.mark.parametrize("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
+@for_each_row("answer", [rate_limited_s(600), overloaded_s(600)], ids=["429", "503"])
+@on_each_wire
 async def test_a_long_wait_without_a_fallback_is_a_visible_gate(wire: Wire, answer: object) -> None:
     """Scenario 10, P3, P9."""
     async with line_of(wire, [answer], GOOD) as (line, _):
@@ -67,6 +70,7 @@ async def test_a_long_wait_without_a_fallback_is_a_visible_gate(wire: Wire, answ
         assert len(line.told.of(e.CallGated)) == 1
 
 
+@on_each_wire
 async def test_a_long_wait_with_a_fallback_is_a_switch(wire: Wire) -> None:
     """Scenario 10."""
     async with ChaosServer([rate_limited_s(600)]) as full, ChaosServer(GOOD, GOOD) as free:
@@ -80,6 +84,7 @@ async def test_a_long_wait_with_a_fallback_is_a_switch(wire: Wire) -> None:
             assert again.notices == ["switched"]
 
 
+@on_each_wire
 async def test_a_call_that_meets_a_gate_closed_for_long_says_so(wire: Wire) -> None:
     """Scenario 10, P9: also a call that did not get the 429 itself."""
     async with line_of(wire, [rate_limited_s(600)], GOOD, GOOD) as (line, _):
@@ -92,6 +97,7 @@ async def test_a_call_that_meets_a_gate_closed_for_long_says_so(wire: Wire) -> N
         assert [event.until_ms - line.clock.now_ms() for event in other.of(e.CallGated)] == [600_000]
 
 
+@on_each_wire
 async def test_try_now_lets_exactly_one_attempt_pass(wire: Wire) -> None:
     """Scenario 11: one further request before the reset, and the gate stays closed for the rest."""
     async with line_of(wire, [rate_limited_s(600)], [rate_limited_s(300)], GOOD, GOOD, GOOD) as (
@@ -138,6 +144,7 @@ async def test_a_wait_at_a_gate_looks_at_the_clock_now_and_then() -> None:
         assert line.clock.slept_s == [15.0]
 
 
+@on_each_wire
 async def test_an_attempt_that_passed_and_was_answered_opens_the_gate(wire: Wire) -> None:
     """Scenario 11."""
     async with line_of(wire, [rate_limited_s(600)], GOOD, GOOD, GOOD) as (line, _):
@@ -152,6 +159,7 @@ async def test_an_attempt_that_passed_and_was_answered_opens_the_gate(wire: Wire
         assert line.clock.passed_ms == 0
 
 
+@on_each_wire
 async def test_a_gate_is_remembered_over_a_restart(wire: Wire) -> None:
     """Scenario 10, P6."""
     disk, clock = MemoryDisk(), TestClock()
@@ -171,6 +179,7 @@ async def test_a_gate_is_remembered_over_a_restart(wire: Wire) -> None:
             assert isinstance(await task, Answer)
 
 
+@on_each_wire
 async def test_the_breaker_opens_and_heals_without_a_human(wire: Wire) -> None:
     """Scenario 12."""
     once = RetryLimits(attempts_per_target_max=1)
@@ -198,6 +207,7 @@ async def test_the_breaker_opens_and_heals_without_a_human(wire: Wire) -> None:
             assert line.shared.breaker(first).silent == 0
 
 
+@on_each_wire
 async def test_one_probe_at_a_time_and_a_failed_one_waits_longer(wire: Wire) -> None:
     """Scenario 12."""
     once = RetryLimits(attempts_per_target_max=1)
@@ -230,6 +240,7 @@ async def test_a_retry_that_waited_for_the_breaker_is_its_probe() -> None:
         assert line.shared.breaker(line.targets[0]).cooldown_ms == 60_000
 
 
+@on_each_wire
 async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wire) -> None:
     """Scenario 12: an open breaker never stands between a person and the only target."""
     async with line_of(wire, [Hang()], [Hang()], [Hang()], GOOD, patience=QUICK) as (line, server):
@@ -240,6 +251,7 @@ async def test_a_message_earns_one_probe_when_there_is_no_other_target(wire: Wir
         assert server.seen.requests_seen == 4
 
 
+@on_each_wire
 async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire: Wire) -> None:
     """P10: one silent model does not close its endpoint for the others."""
     async with ChaosServer([Hang()], GOOD, GOOD) as server:
@@ -314,12 +326,13 @@ async def test_one_message_at_a_time_probes_a_silent_target() -> None:
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*others))
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@for_each_row("seed", range(1, 6))
 async def test_any_silence_ends_for_all_calls_at_once(seed: int) -> None:
     """P3, P10: the campaign itself asserts."""
     await silent_target(seed=seed, rounds=4)
 
 
+@on_each_wire
 async def test_breakers_are_remembered_over_a_restart(wire: Wire) -> None:
     """Scenario 12, P6."""
     disk = MemoryDisk()
@@ -373,6 +386,7 @@ async def test_what_is_learned_is_how_long_the_first_event_took() -> None:
         assert 0 <= learned_s <= round(now_s() - before_s, 3), "a part of the whole"
 
 
+@on_each_wire
 async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
     """P10: losing a note may cost time, never an answer."""
     async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):

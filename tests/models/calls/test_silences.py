@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import (
     Begin,
@@ -22,6 +20,8 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer
 from holdfast.targets import Wire
+from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 from .calling import SHORT_S, WIRES, Line, line_of, wait_through_cancel
 
@@ -35,7 +35,8 @@ async def stalled_once(line: Line) -> None:
     assert line.told.text == "hello"
 
 
-@pytest.mark.parametrize("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@for_each_row("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@on_each_wire
 async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3: the line is alive, the work is not."""
     async with line_of(wire, [*said, KeepAlive(pace_s=0.02)], [Say("hello")]) as (line, server):
@@ -44,7 +45,8 @@ async def test_keep_alives_for_ever_are_cut(wire: Wire, said: list[Any]) -> None
         assert await server.seen.until_closed(1) in {"peer", "peer reset"}
 
 
-@pytest.mark.parametrize("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@for_each_row("said", [[Begin()], [Say("he")]], ids=["begun", "streaming"])
+@on_each_wire
 async def test_lifecycle_events_over_and_over_re_arm_nothing(wire: Wire, said: list[Any]) -> None:
     """Scenario 1, P3."""
     async with line_of(wire, [*said, Lifecycle(10_000, pace_s=0.02)], [Say("hello")]) as (line, _):
@@ -52,7 +54,7 @@ async def test_lifecycle_events_over_and_over_re_arm_nothing(wire: Wire, said: l
         await stalled_once(line)
 
 
-@pytest.mark.parametrize("wire", ["responses", "anthropic"])
+@on_wires("responses", "anthropic")
 async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> None:
     """Scenario 2; the chat wire has no way to open thinking without a word."""
     gate = Gate()
@@ -70,6 +72,7 @@ async def test_silent_thinking_inside_an_opened_item_completes(wire: Wire) -> No
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_a_tool_call_that_was_opened_may_be_thought_about(wire: Wire) -> None:
     """Scenario 2."""
     gate = Gate()
@@ -84,6 +87,7 @@ async def test_a_tool_call_that_was_opened_may_be_thought_about(wire: Wire) -> N
         assert line.told.failures == []
 
 
+@on_each_wire
 async def test_an_opened_item_that_stays_silent_is_cut_by_first_progress(wire: Wire) -> None:
     """Scenario 2, P3: silent thinking is healthy, for so long."""
     async with line_of(wire, [Say("he"), OpenItem("call"), Hang()], [Say("hello")]) as (line, _):
@@ -92,6 +96,7 @@ async def test_an_opened_item_that_stays_silent_is_cut_by_first_progress(wire: W
         assert f"{SHORT_S:g} s after first byte" in line.told.failures[0].text
 
 
+@on_each_wire
 async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: Wire) -> None:
     """Scenario 3, S001-1: only silence can end a stream, never its length."""
     words = " ".join(str(n) for n in range(35))
@@ -103,6 +108,7 @@ async def test_a_steady_slow_stream_longer_than_every_deadline_completes(wire: W
         assert server.seen.requests_seen == 1
 
 
+@on_each_wire
 async def test_silence_in_the_middle_is_cut_and_the_half_answer_superseded(wire: Wire) -> None:
     """S000-5, P3."""
     async with line_of(wire, [Say("hel"), Hang()], [Say("hello")]) as (line, _):
@@ -112,6 +118,7 @@ async def test_silence_in_the_middle_is_cut_and_the_half_answer_superseded(wire:
         assert superseded.attempt_id == line.told.of(e.AttemptFailed)[0].attempt_id
 
 
+@on_each_wire
 async def test_while_our_own_journal_is_behind_the_peer_is_not_late(wire: Wire) -> None:
     """P10: the watchdog rests while it is we who do not read."""
     async with line_of(wire, [Say("hel"), Say("lo")]) as (line, _):

@@ -1,7 +1,5 @@
 """How large a request is taken to be: enough to choose patience by."""
 
-import pytest
-
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -15,11 +13,12 @@ from holdfast.messages import (
     estimated_tokens,
 )
 from holdfast.values import FilePart, ImagePart, TextPart
+from tables import for_each_row
 
 LONG = "x" * 40_000
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "message",
     [
         UserMessage(LONG),

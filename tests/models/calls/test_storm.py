@@ -1,11 +1,11 @@
 """A short storm in every run of the suite; the long one is bench/storm_calls.py."""
 
-import pytest
+from tables import for_each_row
 
 from .storm import storm
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@for_each_row("seed", [1, 2])
 async def test_in_a_storm_every_call_ends_once_and_truly(seed: int) -> None:
     """P3, P4, P10: one typed outcome each, no text doubled or lost, no request beyond the budget."""
     found = await storm(120, seed=seed)

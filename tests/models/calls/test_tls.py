@@ -1,7 +1,6 @@
 """Secure connections: a certificate that nobody vouches for, and a handshake that never ends."""
 
 import asyncio
-import datetime as dt
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,10 +8,6 @@ from pathlib import Path
 
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.interfaces.model import NoAnswer
@@ -22,35 +17,9 @@ from holdfast.targets import Patience, RetryLimits, Target
 from stream_server import stream_server
 
 from .calling import HANGS_S, line_to, nothing_left
+from .certificates import own_certificate
 
 USUAL = Patience()
-
-
-def own_certificate(folder: Path, host: str = "localhost") -> ssl.SSLContext:
-    """A server's context with a certificate that it signed itself, which is left in the folder."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    both = key.private_bytes(encoding, form, serialization.NoEncryption()) + certificate.public_bytes(
-        encoding
-    )
-    path = folder / "both.pem"
-    path.write_bytes(both)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context
 
 
 @asynccontextmanager

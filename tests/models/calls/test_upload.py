@@ -1,6 +1,6 @@
 """Sending a request: what counts as sent, what is cut, and what an early answer is worth."""
 
-import pytest
+import asyncio
 
 from holdfast import events as e
 from holdfast.chaos import (
@@ -17,6 +17,8 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Patience, RetryLimits, Wire
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 from .calling import line_of, line_to, request_of, target_of, wait_through_cancel
 
@@ -31,6 +33,7 @@ SLOWLY = ReadSlowly(bytes_per_s=500_000, piece_bytes=20_000)
 ONCE = RetryLimits(attempts_per_target_max=1)  # the next target takes the request from whoever stalls
 
 
+@on_each_wire
 async def test_an_upload_that_is_hardly_read_is_cut(wire: Wire) -> None:
     """Scenario 4, P3: the kernel swallows megabytes, and still the request counts as not sent."""
     async with (
@@ -64,25 +67,23 @@ async def test_a_small_request_that_only_the_kernel_has_taken_is_not_sent() -> N
 
 
 async def test_a_slow_upload_that_advances_is_not_cut() -> None:
-    """Scenario 3: a stream that makes progress is never killed, in either direction."""
-    async with ChaosServer([SLOWLY, Say("hello")], options=SMALL_BUFFER) as server:
-        target = target_of(server, WIRE, context_window=HUGE, patience=Patience(upload_s=1))
-        async with line_to(target) as line:
-            assert isinstance(await line.ask(request_of("x" * 1_000_000)), Answer)
-            assert line.told.failures == []
+    """Scenario 3: a stream that makes progress is never killed, in either direction.
+
+    S000-1: nor does it take anything off the patience for the answer. Both at once, for each takes seconds.
+    """
+    for_the_answer = Patience(upload_s=20, first_event_s=1, strict=True)
+    await asyncio.gather(sent_slowly(Patience(upload_s=1)), sent_slowly(for_the_answer))
 
 
-async def test_the_first_event_is_waited_for_from_when_the_request_is_sent() -> None:
-    """S000-1: an upload takes nothing off the patience for the answer."""
+async def sent_slowly(patience: Patience) -> None:
     async with ChaosServer([SLOWLY, Say("hello")], options=SMALL_BUFFER) as server:
-        patience = Patience(upload_s=20, first_event_s=1, strict=True)
         target = target_of(server, WIRE, context_window=HUGE, patience=patience)
         async with line_to(target) as line:
-            assert isinstance(await line.ask(request_of("x" * 1_000_000)), Answer)
-            assert line.told.failures == []
+            assert isinstance(await line.ask(request_of("x" * 1_000_000)), Answer), patience
+            assert line.told.failures == [], patience
 
 
-@pytest.mark.parametrize("read", [[ReadOnly(1000)], [ReadOnly(1000), ReadOnly(200_000)]])
+@for_each_row("read", [[ReadOnly(1000)], [ReadOnly(1000), ReadOnly(200_000)]])
 async def test_an_early_413_is_heard_during_the_upload(read: list[ReadOnly]) -> None:
     """Scenario 4: the refusal comes while we are still sending."""
     async with line_of(WIRE, [*read, too_large(), ReadRest()], context_window=HUGE) as (line, server):

@@ -3,11 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 SECRET = "sk-secret"  # noqa: S105  # the key of a server that lives for a test
 KEY = {"Authorization": f"Bearer {SECRET}"}
@@ -54,7 +53,7 @@ async def test_health_needs_no_key_and_minds_no_origin() -> None:
             assert health["version"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "127.0.0.1.evil.example", ""])
+@for_each_row("host", ["evil.example", "evil.example:8642", "127.0.0.1.evil.example", ""])
 async def test_a_host_that_is_not_ours_is_refused(host: str) -> None:
     """P11: a page whose name was made to point here gets nothing."""
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:

@@ -9,7 +9,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits
 from holdfast.tools.children import child_tools
-from server.access.test_scopes import LOCKED, OWNER, made
+from server.access.scoped_keys import LOCKED, OWNER, made
 from serving import Served, Setting, served, target_of
 
 LIMITS = Limits(queued_runs_max=4, subscribers_max=4)

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import aiohttp
-import pytest
 
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import StoreFull
@@ -15,6 +14,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
+from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
@@ -152,7 +152,7 @@ class SlowDisk(MemoryStore):
         return await super().swap_note(key, value, expected=expected)
 
 
-@pytest.mark.parametrize("is_saved", [True, False])
+@for_each_row("is_saved", [True, False])
 async def test_a_key_that_is_revoked_before_it_is_saved_opens_nothing_also_after_a_restart(
     is_saved: bool,  # noqa: FBT001
 ) -> None:

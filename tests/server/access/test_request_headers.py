@@ -11,11 +11,12 @@ from holdfast.chaos import ChaosServer, Say, Status
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from server.relay.relaying import body_for, keyed, relaying, target_on
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 KEY = "laptop-key-0123456789abcdef"
 
 
-@pytest.mark.parametrize("header", [{"Authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}, {"api-key": KEY}])
+@for_each_row("header", [{"Authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}, {"api-key": KEY}])
 async def test_a_key_is_taken_from_each_header_that_packages_send_it_in(header: dict[str, str]) -> None:
     """P11: and it never reaches the log, whichever header it came in."""
     paths = ["/v1/models", "/v1/runs", "/api/sessions", "/v1/capabilities", "/metrics"]
@@ -93,7 +94,7 @@ async def test_every_429_says_when_to_try_again() -> None:
             assert int(passed.headers["Retry-After"]) > 0
 
 
-@pytest.mark.parametrize("name", ["Idempotency-Key", "X-Holdfast-Chat-Id", "X-OpenWebUI-User-Id"])
+@for_each_row("name", ["Idempotency-Key", "X-Holdfast-Chat-Id", "X-OpenWebUI-User-Id"])
 async def test_a_header_that_decides_what_is_meant_is_refused_if_it_is_repeated(name: str) -> None:
     """P7: one of two values would be picked, and a proxy in front may have read the other."""
     headers = CIMultiDict([(name, "a"), (name, "b")])

@@ -1,35 +1,17 @@
 """Keys with scopes: what each may do, from the table of operations itself."""
 
 import re
-from typing import Any
-
-import pytest
 
 from holdfast.api.operations import OPERATIONS
 from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.server.options import ApiKey, ServerOptions
-from server.toolbox import Counted
-from serving import AsksAbout, Served, Setting, served, target_of
+from server.access.scoped_keys import LOCKED, OWNER, made
+from serving import served, target_of
+from tables import for_each_row
 
-SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
-OWNER = {"Authorization": f"Bearer {SECRET}"}
 TRIGGER_VERBS = ("pause", "resume", "run", "missed", "secret")
-LOCKED = Setting(
-    options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
-    tools=(Counted(),),
-    judge=AsksAbout(frozenset({"touch"})),
-)
-
-
-async def made(server: Served, *scopes: str, name: str = "") -> dict[str, str]:
-    """The header of a new key with these scopes."""
-    body: dict[str, Any] = {"name": name or "-".join(scopes), "scopes": list(scopes)}
-    status, answer = await server.post("/api/keys", body, **OWNER)
-    assert (status, answer["scopes"]) == (201, [one for one in SCOPES if one in scopes])
-    return {"Authorization": f"Bearer {answer['key']}"}
 
 
 # Every operation by its effect: the same effect needs the same scope on every surface.
@@ -114,7 +96,7 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
         assert refused > 100
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("scope", "operations"),
     [
         (

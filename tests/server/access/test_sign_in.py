@@ -18,6 +18,7 @@ from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.tickets import TICKET_MS, Tickets, without_ticket
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
+from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
@@ -210,7 +211,7 @@ async def test_a_ticket_opens_one_download_for_the_browser_that_asked_for_it() -
         assert (answer.status, answer.code) == (409, "no_ticket_needed")
 
 
-@pytest.mark.parametrize("ending", ["sign-out", "revocation"])
+@for_each_row("ending", ["sign-out", "revocation"])
 async def test_what_was_signed_in_ends_with_its_tickets(ending: str) -> None:
     """P11: by signing out, and by revoking the key."""
     async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:

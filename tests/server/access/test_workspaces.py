@@ -12,7 +12,7 @@ from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.sandbox.quarantine import CopyBudget, Quarantine
 from holdfast.server.runs.history import response_id
-from server.access.test_scopes import LOCKED, OWNER, made
+from server.access.scoped_keys import LOCKED, OWNER, made
 from serving import served, target_of
 
 MESSAGES = [{"id": "m1", "role": "user", "content": "hi"}]

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
 from holdfast.api.ag_ui import RunAgentInput
@@ -16,6 +14,7 @@ from holdfast.folds.session_fold import SessionFold
 from holdfast.server.ag_ui.frames import AgUiEvent, AgUiView
 from holdfast.server.streams import hermes
 from holdfast.server.streams.waiting import ResponseSpan
+from tables import for_each_row
 
 EXPECTED = Path(__file__).with_name("golden")
 NAMES = [path.stem for path in LOGS]
@@ -53,7 +52,7 @@ def written(said: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in said)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each_row("name", NAMES)
 def test_a_log_is_told_as_it_always_was(name: str) -> None:
     """P7; `PYTHONPATH=tests .venv/bin/python -m server.ag_ui.test_frames` writes the files anew."""
     assert written(told(name)) == (EXPECTED / f"{name}.jsonl").read_text()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Say
-from server.ag_ui.test_ag_ui import WEATHER, asked, resumed, text_of, told
+from server.ag_ui.ag_ui_client import WEATHER, asked, resumed, text_of, told
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 

@@ -4,14 +4,13 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from server.mcp.rpc_client import META, NEW, OLD, RpcClient
 from serving import Setting, limited, served, target_of
+from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105
 OWNER = {"Authorization": f"Bearer {SECRET}"}
@@ -69,7 +68,7 @@ BAD: list[tuple[Any, dict[str, str], int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "headers", "status", "code"), BAD)
+@for_each_row(("body", "headers", "status", "code"), BAD)
 async def test_a_bad_message_gets_the_error_that_the_protocol_has_for_it(
     body: Any, headers: dict[str, str], status: int, code: int
 ) -> None:
@@ -154,7 +153,7 @@ async def test_no_run_begins_whose_stream_could_not_be_opened() -> None:
         assert len((await server.get("/v1/runs"))[1]["data"]) == 1
 
 
-@pytest.mark.parametrize("version", [OLD, NEW])
+@for_each_row("version", [OLD, NEW])
 async def test_sessions_are_resources_page_by_page(version: str) -> None:
     async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
         for at in range(55):

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mcp_types import methods
 
 from folds.golden import GOLDEN, LOGS, read
@@ -19,6 +18,7 @@ from holdfast.server.mcp.frames import (
     task_detail,
     waiting_result,
 )
+from tables import for_each_row
 
 EXPECTED = Path(__file__).with_name("golden")
 NAMES = [path.stem for path in LOGS]
@@ -53,7 +53,7 @@ def written(said: list[dict[str, Any]]) -> str:
     return json.dumps(said, indent=1, ensure_ascii=False) + "\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each_row("name", NAMES)
 def test_a_log_is_told_as_it_always_was(name: str) -> None:
     """P7; `PYTHONPATH=tests .venv/bin/python -m server.mcp.test_frames` writes the files anew."""
     said = told(name)

@@ -16,6 +16,7 @@ from holdfast.server.options import ApiKey, ServerOptions
 from server.mcp.rpc_client import FORMS, META, NEW, OLD, TASKS, RpcClient
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
+from tables import for_each_row
 
 OWNER = {"Authorization": "Bearer sk-secret-of-the-owner"}
 LOCKED = ServerOptions(keys=(ApiKey("owner", "sk-secret-of-the-owner"),))
@@ -40,7 +41,7 @@ def text_of(result: dict[str, Any]) -> str:
     return result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@for_each_row("mode", ["legacy", "auto"])
 async def test_the_official_client_runs_the_agent_and_hears_of_its_progress(mode: str) -> None:
     heard: list[tuple[float, str]] = []
 
@@ -77,8 +78,8 @@ async def test_the_official_client_runs_the_agent_and_hears_of_its_progress(mode
     assert len(chaos.seen.requests) == 3
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize(
+@for_each_row("mode", ["legacy", "auto"])
+@for_each_row(
     ("action", "content", "done", "text"),
     [
         ("accept", {"choice": "once"}, 1, "Done."),

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
+from tables import for_each_row
 
 OPEN_WEBUI = ("X-OpenWebUI-Chat-Id", "X-OpenWebUI-User-Id")
 OWN = ("X-Holdfast-Chat-Id", "X-Holdfast-User-Id")
@@ -43,7 +42,7 @@ def setting(**options: Any) -> Setting:
     )
 
 
-@pytest.mark.parametrize("names", [OPEN_WEBUI, OWN])
+@for_each_row("names", [OPEN_WEBUI, OWN])
 async def test_a_chat_id_joins_the_turns_of_one_chat_of_one_user(names: tuple[str, str]) -> None:
     """P13: neither another key nor another user gets into the session; P2: nor does a restart lose it."""
     disk = MemoryDisk()

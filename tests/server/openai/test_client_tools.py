@@ -12,6 +12,7 @@ from holdfast.server.options import ApiKey, ServerOptions
 from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, served, target_of
+from tables import for_each_row
 
 HI: Any = [{"role": "user", "content": "Is it warm in Bern?"}]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -338,7 +339,7 @@ async def test_a_response_client_that_says_two_things_instead_gets_its_answer() 
     assert second.output_text == "Never mind."
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("fields", "code"),
     [
         ({"tools": [WEATHER, WEATHER]}, "tool_name_taken"),

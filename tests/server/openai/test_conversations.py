@@ -11,6 +11,7 @@ from server.openai.official_client import client_of
 from server.relay.relaying import openai_client, relaying, target_on
 from server.toolbox import Counted
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 WEATHER: Any = {"type": "function", "name": "weather", "description": "d", "parameters": {"type": "object"}}
 
@@ -187,7 +188,7 @@ async def test_a_compaction_takes_items_and_fails_honestly() -> None:
             await client.responses.create(model="holdfast", input=foreign)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("method", "path", "words"),
     [
         ("POST", "/chat/completions", "Did you mean /v1/chat/completions?"),

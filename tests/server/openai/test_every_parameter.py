@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from anthropic.resources.beta.messages import Messages as BetaMessages
 from anthropic.resources.messages import Messages
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from holdfast.targets import SAMPLING, Wire
 from server.openai.official_client import client_of
 from server.relay.relaying import body_for, relaying, target_on
 from serving import served, target_of
+from tables import for_each_row
 
 HI: Any = [{"role": "user", "content": "hi"}]
 OF_PACKAGE = frozenset(
@@ -30,7 +30,7 @@ def parameters_of(create: Callable[..., Any]) -> set[str]:
     return set(inspect.signature(create).parameters) - OF_PACKAGE
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("create", "known"),
     [(Completions.create, CHAT), (Responses.create, RESPONSES)],
     ids=["chat", "responses"],
@@ -97,7 +97,7 @@ WISHES: dict[Wire, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("wire", list(WISHES))
+@for_each_row("wire", list(WISHES))
 async def test_parallel_calls_verbosity_and_bias_reach_a_provider_that_knows_them(wire: Wire) -> None:
     asked: dict[str, Any] = {"parallel_tool_calls": False}
     asked |= {"verbosity": "low"} if wire != "anthropic" else {}
@@ -140,7 +140,7 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("wire", "create"), CREATES, ids=["chat", "responses", "messages", "beta"])
+@for_each_row(("wire", "create"), CREATES, ids=["chat", "responses", "messages", "beta"])
 async def test_the_relay_passes_every_parameter_on_translates_it_or_refuses_it_by_name(
     wire: Wire, create: Callable[..., Any]
 ) -> None:
@@ -193,7 +193,7 @@ ONE_CALL: list[tuple[Wire, Wire, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "other", "fields", "told"), ONE_CALL)
+@for_each_row(("wire", "other", "fields", "told"), ONE_CALL)
 async def test_the_relay_translates_that_only_one_tool_may_be_called_at_a_time(
     wire: Wire, other: Wire, fields: dict[str, Any], told: dict[str, Any]
 ) -> None:

@@ -20,6 +20,7 @@ from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from server.openai.official_client import client_of
 from server.relay.relaying import PATHS, relaying, target_on
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 INLINE = "data:image/png;base64," + base64.b64encode(PNG).decode()
@@ -104,7 +105,7 @@ async def test_an_image_is_fetched_once_stored_and_shown_to_the_model_on_each_ro
         assert len(images.asked) == fetched
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "why"),
     [
         ("/gone", "status 404"),
@@ -129,7 +130,7 @@ async def test_what_cant_be_fetched_is_a_400_that_names_the_part(path: str, why:
         assert (await server.get("/v1/runs"))[1]["data"] == []
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "url",
     [
         "http://example.com/a.png",
@@ -198,9 +199,7 @@ async def test_a_repeat_with_the_same_idempotency_key_needs_no_second_fetch() ->
             assert (again.status, again.headers.get("Idempotency-Replayed")) == (first.status, "true")
 
 
-@pytest.mark.parametrize(
-    ("wire", "other"), [("chat", "anthropic"), ("anthropic", "chat"), ("responses", "chat")]
-)
+@for_each_row(("wire", "other"), [("chat", "anthropic"), ("anthropic", "chat"), ("responses", "chat")])
 async def test_the_relay_passes_addresses_on_and_fetches_them_for_other_wires(
     wire: Wire, other: Wire
 ) -> None:

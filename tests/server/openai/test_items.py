@@ -9,11 +9,12 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import Setting, limited, said_to, served, target_of
+from tables import for_each_row
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
-@pytest.mark.parametrize("form", [{"type": "item_reference"}, {"type": None}, {}])
+@for_each_row("form", [{"type": "item_reference"}, {"type": None}, {}])
 async def test_what_was_said_is_known_where_only_the_ids_of_the_items_are_sent(form: Any) -> None:
     """P6: each message of a stream, and each call of a tool, which the history does without."""
     script = [Say("I look."), CallTool("touch", {"n": 1})]
@@ -30,7 +31,7 @@ async def test_what_was_said_is_known_where_only_the_ids_of_the_items_are_sent(f
         assert said_to(chaos, nth=3) == ["one", "I look.\n\nDone.", "two"]
 
 
-@pytest.mark.parametrize("item", ["msg_nowhere_0", "msg_{run}_7", "msg_{run}_in0", "nonsense", "", 7])
+@for_each_row("item", ["msg_nowhere_0", "msg_{run}_7", "msg_{run}_in0", "nonsense", "", 7])
 async def test_an_item_that_nobody_knows_is_named_and_not_left_out(item: Any) -> None:
     """P12: an answer without it would be an answer to something else."""
     async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos)) as server:

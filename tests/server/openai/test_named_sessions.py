@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import Served, said_to, served, target_of
+from tables import for_each_row
 
 
 def chat(*texts: str, **fields: Any) -> dict[str, Any]:
@@ -52,7 +51,7 @@ async def test_a_response_that_goes_on_elsewhere_is_in_a_session_that_nobody_nam
         assert await listed(server) == ["s"]
 
 
-@pytest.mark.parametrize("is_made", [False, True])
+@for_each_row("is_made", [False, True])
 async def test_earlier_messages_beside_a_session_that_is_new_reach_the_model(*, is_made: bool) -> None:
     """P2: and the next time each of them once, whoever sends them again."""
     headers = {"X-Hermes-Session-Id": "s"}

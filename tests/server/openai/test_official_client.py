@@ -2,8 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import openai
@@ -25,14 +24,10 @@ from holdfast.interfaces.journal import StoreLocked
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
+from server.openai.official_client import client_of
 from server.toolbox import Counted
-from serving import PATIENT, AsksAbout, Served, Setting, limited, said_to, served, target_of
-
-
-@asynccontextmanager
-async def client_of(server: Served) -> AsyncGenerator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
-        yield client
+from serving import PATIENT, AsksAbout, Setting, limited, said_to, served, target_of
+from tables import for_each_row
 
 
 def user(text: str) -> Any:
@@ -119,7 +114,7 @@ async def test_a_session_header_goes_on_and_strangers_with_the_same_words_do_not
         assert said_to(chaos, nth=3) == ["hi"]
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@for_each_row("stream", [False, True])
 async def test_a_failed_run_is_an_error_and_never_an_answer(stream: bool) -> None:  # noqa: FBT001
     """P4: with a status that says what to do, or an error in the stream."""
     async with (
@@ -261,7 +256,7 @@ async def test_a_store_that_is_locked_when_the_client_leaves_only_delays_the_sto
         assert (shown["status"], shown["cause"], len(refused)) == ("cancelled", "client_gone", 1)
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@for_each_row("path", ["/v1/chat/completions", "/v1/responses"])
 async def test_a_client_that_waits_for_the_whole_and_leaves_stops_its_run_too(path: str) -> None:
     """P5: nobody would ever read the answer."""
     async with (
@@ -278,7 +273,7 @@ async def test_a_client_that_waits_for_the_whole_and_leaves_stops_its_run_too(pa
         assert (shown["status"], shown["cause"]) == ("cancelled", "client_gone")
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat"])
+@for_each_row("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat"])
 async def test_who_waits_for_a_whole_answer_does_not_hold_up_a_shutdown(path: str) -> None:
     """P3, P6: the client is told to come back, and the run goes on with the next server."""
     disk = MemoryDisk()

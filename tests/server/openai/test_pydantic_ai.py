@@ -16,6 +16,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from holdfast.chaos import CallTool, ChaosServer, Drop, Say, Status
 from server.relay.relaying import anthropic_client, openai_client, relaying, target_on
+from tables import for_each_row
 
 Clients = tuple[AsyncOpenAI, AsyncAnthropic]
 Make = Callable[[Clients, str], Model]
@@ -49,7 +50,7 @@ MODELS = {"gpt-*": ["main"], "claude-*": ["main"]}
 WEATHER = {"city": "Bern", "celsius": 21}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each_row("way", WAYS)
 async def test_an_agent_talks_uses_its_tools_and_gets_its_object(way: str) -> None:
     """Two turns with tools, a stream, an object in two ways and an error, and one attempt is lost."""
     make, name, wire = WAYS[way]

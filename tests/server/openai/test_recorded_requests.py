@@ -3,11 +3,10 @@
 import re
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from server.recorded import PROGRAMS, RECORDED, Recorded
 from serving import served, target_of
+from tables import for_each_row
 
 NAMES = [
     name
@@ -36,7 +35,7 @@ def results_in(asked: Recorded) -> list[str]:
     return results + [one.get("output") for one in items if one.get("type") == "function_call_output"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each_row("name", NAMES)
 async def test_the_model_gets_the_tools_the_results_and_the_schema_that_a_package_sends(name: str) -> None:
     """P12: on a run of its own, since nobody here knows the calls that the results are for."""
     async with (

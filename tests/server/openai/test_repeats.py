@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import CallTool, ChaosServer, Say
 from server.toolbox import Held
 from serving import Served, Setting, served, target_of
+from tables import for_each_row
 
 HI: Any = [{"role": "user", "content": "hi"}]
 AGAIN = {"X-Stainless-Retry-Count": "1"}
@@ -35,7 +34,7 @@ async def left_in_the_middle(server: Served, path: str, body: Any) -> None:
         await request
 
 
-@pytest.mark.parametrize("named", BODIES)
+@for_each_row("named", BODIES)
 async def test_a_repeat_reads_the_run_that_the_first_request_started(named: str) -> None:
     """P2: a client's own retry has no second effect."""
     path, held, body = named.split(maxsplit=1)[0], Held(), BODIES[named]

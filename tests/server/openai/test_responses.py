@@ -14,6 +14,7 @@ from holdfast.server.options import ServerOptions
 from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import PATIENT, Setting, limited, said_to, served, target_of
+from tables import for_each_row
 
 
 async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
@@ -105,7 +106,7 @@ async def test_the_items_of_a_stream_are_those_of_the_response_and_no_other_resp
     assert len({*ids[0], *ids[1]}) == 6
 
 
-@pytest.mark.parametrize(("ending", "status"), [(Finish("length"), "incomplete"), (Hang(), "cancelled")])
+@for_each_row(("ending", "status"), [(Finish("length"), "incomplete"), (Hang(), "cancelled")])
 async def test_a_message_that_is_not_whole_is_not_called_completed(ending: Any, status: str) -> None:
     """P4: neither in the stream nor in the response, and a failed one says why."""
     async with (
@@ -194,7 +195,7 @@ async def test_what_hermes_clients_send_in_a_response_is_understood() -> None:
         assert (status, answer["error"]["param"]) == (400, "conversation")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "body", "param"),
     [
         ("responses", {"input": [{"role": "user", "content": [{"type": "x"}]}]}, "input[0].content[0]"),
@@ -282,7 +283,7 @@ async def test_a_history_that_came_with_the_first_request_is_known_in_the_next()
             assert said_to(chaos, nth=nth) == ["one", "two", "three", "x", "four"]
 
 
-@pytest.mark.parametrize(("named", "header"), [({"conversation": "c"}, ""), ({}, "c")])
+@for_each_row(("named", "header"), [({"conversation": "c"}, ""), ({}, "c")])
 async def test_what_a_conversation_began_with_is_known_in_all_its_requests(
     named: dict[str, str], header: str
 ) -> None:
@@ -296,7 +297,7 @@ async def test_what_a_conversation_began_with_is_known_in_all_its_requests(
         assert said_to(chaos, nth=3) == ["one", "two", "three", "x", "four", "x", "five"]
 
 
-@pytest.mark.parametrize("given", ["two", [{"role": "user", "content": "greeting"}, "two"]])
+@for_each_row("given", ["two", [{"role": "user", "content": "greeting"}, "two"]])
 async def test_what_was_taken_back_is_not_told_and_what_stands_is(given: Any) -> None:
     """P4: a history that a request brought is of its run, and goes with it."""
     store = MemoryStore()
@@ -313,7 +314,7 @@ async def test_what_was_taken_back_is_not_told_and_what_stands_is(given: Any) ->
         assert said_to(chaos, nth=4) == ["one", "x", "a\n\nb"]
 
 
-@pytest.mark.parametrize("how", ["retried", "rewound"])
+@for_each_row("how", ["retried", "rewound"])
 async def test_nobody_goes_on_after_a_response_that_was_taken_back(how: str) -> None:
     """P4: without it the next answer would know of nothing, and nobody would be told."""
     async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:

@@ -17,6 +17,7 @@ from holdfast.server.options import Limits, ServerOptions
 from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import PATIENT, Setting, said_to, served, target_of
+from tables import for_each_row
 
 GRACE_S = 12_345.0
 HI: Any = [{"role": "user", "content": "hi"}]
@@ -35,7 +36,7 @@ class GraceIsOver(SystemClock):
             await super().sleep_s(seconds)
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@for_each_row("path", ["/v1/chat/completions", "/v1/responses"])
 async def test_a_stream_that_the_server_cuts_off_says_so(path: str) -> None:
     """P4: to the package the bare end of a stream is the end of the answer."""
     gate = Gate()
@@ -113,7 +114,7 @@ async def test_a_run_that_was_stopped_is_not_begun_again_by_the_package() -> Non
         assert len((await server.get("/v1/runs"))[1]["data"]) == 1
 
 
-@pytest.mark.parametrize(("headers", "told"), [({}, "false"), ({"Idempotency-Key": "k"}, None)])
+@for_each_row(("headers", "told"), [({}, "false"), ({"Idempotency-Key": "k"}, None)])
 async def test_who_waits_while_the_server_goes_is_told_which_run_it_was(
     headers: dict[str, str], told: str | None
 ) -> None:

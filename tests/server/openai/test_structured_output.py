@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from holdfast.chaos import CallTool, ChaosServer, Say
 from server.openai.official_client import client_of
 from serving import served, target_of
+from tables import for_each_row
 
 HI: Any = [{"role": "user", "content": "hi"}]
 BERN = '{"name":"Bern","country":"CH"}'
@@ -103,7 +104,7 @@ async def test_a_wire_without_a_schema_mode_answers_by_a_tool_that_no_client_see
     assert answer.choices[0].message.content == BERN
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "wanted",
     [
         {"type": "xml"},
@@ -123,7 +124,7 @@ async def test_a_bad_response_format_is_refused_and_leaves_nothing(wanted: Any) 
         assert not chaos.seen.requests
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "schema",
     [{"$ref": "http://127.0.0.1:9/x"}, {"$ref": "#"}, {"type": "string", "pattern": "(a+)+$"}],
     ids=range(3),

@@ -4,8 +4,6 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import Begin, ChaosServer, Gate, Hang, Headers, Say, Wait, overloaded
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
@@ -16,6 +14,8 @@ from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from server.relay.relaying import PATHS, SHORT, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 AS_LAPTOP = {"authorization": "Bearer hf-laptop-key-0123456789"}
 LONG = "x" * 4000  # a thousand tokens
@@ -43,7 +43,7 @@ CASES: list[tuple[Wire, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "at", "keep"), CASES)
+@for_each_row(("wire", "at", "keep"), CASES)
 async def test_a_call_that_its_client_aborts_before_any_content_is_charged(
     wire: Wire, at: str, keep: str
 ) -> None:
@@ -66,7 +66,7 @@ async def test_a_call_that_its_client_aborts_before_any_content_is_charged(
         assert len(chaos.seen.requests) == 1
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_text_that_came_before_an_abort_is_charged(wire: Wire) -> None:
     """An Anthropic stream reports its input first and its output last."""
     gate = Gate()
@@ -124,7 +124,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("path", [*PATHS.values(), "/v1/completions", "/v1/messages/count_tokens"])
+@for_each_row("path", [*PATHS.values(), "/v1/completions", "/v1/messages/count_tokens"])
 async def test_an_impossible_number_is_refused_before_anything_goes_up(path: str) -> None:
     wires: dict[str, Wire] = {"/v1/responses": "responses", "/v1/messages": "anthropic"}
     wire = wires.get(path.removesuffix("/count_tokens"), "chat")
@@ -146,7 +146,7 @@ async def test_an_impossible_number_is_refused_before_anything_goes_up(path: str
         assert (await server.call("POST", path, body=body_for(wire) | usual)).status == 200
 
 
-@pytest.mark.parametrize("fields", [{"max_tokens": -1}, {"max_tokens": 1000, "n": 3}, {"best_of": 2}])
+@for_each_row("fields", [{"max_tokens": -1}, {"max_tokens": 1000, "n": 3}, {"best_of": 2}])
 async def test_no_request_cancels_the_reservation_of_another(fields: dict[str, Any]) -> None:
     """P10: two calls of a thousand tokens fill a budget of 1,500, however a third is written."""
     gate = Gate()

@@ -4,15 +4,13 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import Begin, ChaosServer, Drop, Gate, Hang, Say, Wait, overloaded
 from holdfast.chaos.steps import OpenItem
 from holdfast.targets import Patience, Wire
-from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
+from server.relay.relaying import PATHS, body_for, relaying, target_on
 from serving import Served
+from side_by_side import on_each_wire
 
-each_wire = pytest.mark.parametrize("wire", WIRES)
 KEEP_ALIVE = {"chat": b": keep-alive", "responses": b": keep-alive", "anthropic": b"event: ping"}
 OPENING = {
     "chat": b'"role":"assistant"',
@@ -37,7 +35,7 @@ def asking(server: Served, wire: Wire) -> Any:
     return server.http.post(server.url + PATHS[wire], json=body_for(wire, stream=True))
 
 
-@each_wire
+@on_each_wire
 async def test_the_opening_is_held_until_there_is_content(wire: Wire) -> None:
     gate = Gate()
     script = [Begin(), OpenItem("text"), Wait(gate), Say("hello")]
@@ -52,7 +50,7 @@ async def test_the_opening_is_held_until_there_is_content(wire: Wire) -> None:
         assert KEEP_ALIVE[wire] not in body[: body.index(b"hello")]
 
 
-@each_wire
+@on_each_wire
 async def test_after_a_while_the_client_has_its_status_and_keep_alives(wire: Wire) -> None:
     gate = Gate()
     async with (
@@ -67,7 +65,7 @@ async def test_after_a_while_the_client_has_its_status_and_keep_alives(wire: Wir
         await until(answer.content, b"hello")
 
 
-@each_wire
+@on_each_wire
 async def test_a_replacements_opening_is_not_sent_twice(wire: Wire) -> None:
     gate = Gate()
     first = [Begin(), Wait(gate), Drop()]
@@ -84,7 +82,7 @@ async def test_a_replacements_opening_is_not_sent_twice(wire: Wire) -> None:
         assert len(chaos.seen.requests) == 2
 
 
-@each_wire
+@on_each_wire
 async def test_an_item_that_was_only_opened_is_still_replaced(wire: Wire) -> None:
     gate = Gate()
     first = [Begin(), OpenItem("thinking"), Wait(gate), Drop()]
@@ -101,7 +99,7 @@ async def test_an_item_that_was_only_opened_is_still_replaced(wire: Wire) -> Non
         assert b"content_block_start" not in seen or seen.count(b'"index":0,"content_block"') == 1
 
 
-@each_wire
+@on_each_wire
 async def test_a_failure_after_the_status_is_an_event_of_the_clients_protocol(wire: Wire) -> None:
     """P4: the status can't be taken back, so the stream says what happened."""
     gate = Gate()
@@ -121,7 +119,7 @@ async def test_a_failure_after_the_status_is_an_event_of_the_clients_protocol(wi
         assert b"message_stop" not in body
 
 
-@each_wire
+@on_each_wire
 async def test_a_silent_gap_ends_with_an_error_event(wire: Wire) -> None:
     """P3: nothing hangs, in the middle of an answer either."""
     patience = Patience(first_event_s=20, gap_s=0.2)
@@ -135,7 +133,7 @@ async def test_a_silent_gap_ends_with_an_error_event(wire: Wire) -> None:
         assert b"no events for" in body
 
 
-@each_wire
+@on_each_wire
 async def test_a_request_without_a_stream_gets_no_keep_alive(wire: Wire) -> None:
     gate = Gate()
     async with ChaosServer([Wait(gate), Say("hello")]) as chaos:

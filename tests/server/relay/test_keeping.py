@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 from typing_extensions import override
 
 from holdfast import events as e
@@ -18,8 +17,10 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from runner.program import configure, program
-from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
+from server.relay.relaying import PATHS, body_for, relaying, target_on
 from serving import Served, Setting
+from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
 FIRST, REPEAT = {"X-Stainless-Retry-Count": "0"}, {"X-Stainless-Retry-Count": "1"}
 IDEMPOTENT = {"Idempotency-Key": "once"}
@@ -38,7 +39,7 @@ async def sessions(server: Served) -> list[dict[str, Any]]:
     return (await server.get("/api/sessions?all=true"))[1]["data"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_a_call_is_a_session_with_its_request_its_answer_and_its_record(wire: Wire) -> None:
     disk = MemoryDisk()
     scripts = ([server_error()], [Say("hello"), CallTool("look", {"at": "it"})])
@@ -100,10 +101,8 @@ async def until_kept_alive(answer: aiohttp.ClientResponse) -> bytes:
     return seen
 
 
-@pytest.mark.parametrize(
-    ("kind", "last"), [(e.TextDelta, b"hello"), (e.ToolAsked, b'"finish_reason": "tool_calls"')]
-)
-@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+@for_each_row(("kind", "last"), [(e.TextDelta, b"hello"), (e.ToolAsked, b'"finish_reason": "tool_calls"')])
+@on_wires("chat", "anthropic")
 async def test_nothing_is_sent_that_is_not_on_disk(kind: type[e.Event], last: bytes, wire: Wire) -> None:
     """P1: seen is saved, on the same wire and translated; a keep-alive comes meanwhile."""
     store = HoldsBack(kind)
@@ -154,7 +153,7 @@ async def left_in_the_middle(server: Served, gate: Gate, **headers: str) -> None
         await request
 
 
-@pytest.mark.parametrize(("first", "again"), [(FIRST, REPEAT), (IDEMPOTENT, IDEMPOTENT)])
+@for_each_row(("first", "again"), [(FIRST, REPEAT), (IDEMPOTENT, IDEMPOTENT)])
 async def test_a_repeat_joins_the_answer_under_way_and_only_one_does(
     first: dict[str, str], again: dict[str, str]
 ) -> None:
@@ -184,7 +183,7 @@ async def test_a_repeat_joins_the_answer_under_way_and_only_one_does(
         assert usage["totals"]["relayed_calls"] == 2
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("first", "again"),
     [
         (FIRST, {}),  # nobody says that it is a repeat
@@ -236,7 +235,7 @@ async def test_another_key_and_an_open_connection_never_share_an_answer() -> Non
         assert b"whole" in (await foreign).body
 
 
-@pytest.mark.parametrize(("keep", "headers"), [("all", {}), ("usage", FIRST), ("all", FIRST)])
+@for_each_row(("keep", "headers"), [("all", {}), ("usage", FIRST), ("all", FIRST)])
 async def test_a_call_that_nobody_can_join_ends_with_its_client(keep: str, headers: dict[str, str]) -> None:
     """P5: with join_s over, the last of them is as dead as the others."""
     disk = MemoryDisk()

@@ -17,7 +17,6 @@ from server.relay.relaying import (
     KEY,
     PATHS,
     USER,
-    WIRES,
     anthropic_client,
     body_for,
     keyed,
@@ -25,11 +24,11 @@ from server.relay.relaying import (
     target_on,
     text_by_package,
 )
+from side_by_side import on_each_wire, on_wires
+from tables import for_each_row
 
-each_wire = pytest.mark.parametrize("wire", WIRES)
 
-
-@pytest.mark.parametrize("name", ["main", "main-model", "an-alias", "gpt-99-turbo"])
+@for_each_row("name", ["main", "main-model", "an-alias", "gpt-99-turbo"])
 async def test_targets_aliases_and_patterns_are_relayed(name: str) -> None:
     models = {"an-alias": ["main"], "gpt-*": ["main"]}
     async with ChaosServer([Say("ok")]) as chaos, relaying(target_on(chaos, "chat"), models=models) as server:
@@ -39,8 +38,8 @@ async def test_targets_aliases_and_patterns_are_relayed(name: str) -> None:
         assert body["messages"] == USER  # no instructions and no tools: no agent has seen it
 
 
-@pytest.mark.parametrize("name", ["holdfast", "holdfast/main", None])
-@pytest.mark.parametrize("path", [PATHS["chat"], PATHS["responses"]])
+@for_each_row("name", ["holdfast", "holdfast/main", None])
+@for_each_row("path", [PATHS["chat"], PATHS["responses"]])
 async def test_an_agents_name_or_none_runs_the_agent(path: str, name: str | None) -> None:
     async with ChaosServer([Say("ok")]) as chaos, relaying(target_on(chaos, "chat")) as server:
         body = {"input": "hi", "messages": USER} | ({"model": name} if name else {})
@@ -57,7 +56,7 @@ async def test_clients_of_hermes_get_the_agent_whatever_they_name() -> None:
         assert answer.headers["X-Hermes-Session-Id"] == "s1"
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses"])
+@on_wires("chat", "responses")
 async def test_an_unknown_name_is_not_found_and_the_error_says_what_there_is(wire: Wire) -> None:
     async with ChaosServer() as chaos, relaying(target_on(chaos, wire)) as server:
         answer = await server.call("POST", PATHS[wire], body=body_for(wire, model="gpt-99"))
@@ -94,7 +93,7 @@ async def test_models_are_listed_apart_and_in_the_shape_of_each_client() -> None
         assert models == list(relayed)
 
 
-@each_wire
+@on_each_wire
 async def test_a_relay_key_relays_and_can_never_start_a_run(wire: Wire) -> None:
     """P11: whoever has such a key can't make an agent act."""
     async with ChaosServer([Say("ok")]) as chaos:
@@ -123,7 +122,7 @@ async def test_a_relay_key_relays_and_can_never_start_a_run(wire: Wire) -> None:
             assert refused.status == 403
 
 
-@each_wire
+@on_each_wire
 async def test_a_chat_key_does_not_relay(wire: Wire) -> None:
     async with ChaosServer() as chaos:
         setting = keyed(ApiKey("owner", "owner-key-0123456789"))
@@ -139,7 +138,7 @@ async def test_a_chat_key_does_not_relay(wire: Wire) -> None:
         assert chaos.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_a_foreign_key_is_refused_and_goes_nowhere(wire: Wire) -> None:
     async with ChaosServer() as chaos:
         setting = keyed(ApiKey("owner", "owner-key-0123456789"))
@@ -152,7 +151,7 @@ async def test_a_foreign_key_is_refused_and_goes_nowhere(wire: Wire) -> None:
         assert chaos.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_headers_pass_by_a_list_in_both_directions(wire: Wire) -> None:
     sent = {
         "anthropic-beta": "b1",
@@ -196,8 +195,8 @@ async def test_a_request_that_comes_from_this_server_is_a_loop() -> None:
         assert (await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=other)).status != 508
 
 
-@each_wire
-@pytest.mark.parametrize(("encoding", "packed"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
+@on_each_wire
+@for_each_row(("encoding", "packed"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
 async def test_compressed_bodies_are_unpacked_within_the_limit(
     wire: Wire, encoding: str, packed: Any
 ) -> None:
@@ -270,7 +269,7 @@ BOUND: list[tuple[Wire, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "state"), BOUND)
+@for_each_row(("wire", "state"), BOUND)
 async def test_what_belongs_to_one_account_never_leaves_it(wire: Wire, state: dict[str, Any]) -> None:
     async with ChaosServer([Drop()], after_last="repeat") as bad, ChaosServer([Say("b")]) as good:
         targets = target_on(bad, wire, name="a"), target_on(good, wire, name="b")
@@ -280,7 +279,7 @@ async def test_what_belongs_to_one_account_never_leaves_it(wire: Wire, state: di
         assert good.seen.requests == []
 
 
-@each_wire
+@on_each_wire
 async def test_an_alias_may_hedge_and_the_faster_target_answers(wire: Wire) -> None:
     limits = RetryLimits(hedge=True)
     async with ChaosServer([Hang()]) as slow, ChaosServer([Say("from b")]) as quick:

@@ -16,6 +16,8 @@ from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Target, Wire
 from server.relay.relaying import KEY, keyed, openai_client, relaying, target_on
 from serving import Setting
+from side_by_side import on_wires
+from tables import for_each_row
 
 VECTORS = {
     "object": "list",
@@ -78,7 +80,7 @@ async def provider(failures: int = 0) -> AsyncGenerator[Provider]:
         await runner.cleanup()
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses"])
+@on_wires("chat", "responses")
 async def test_embeddings_are_passed_on_to_any_target_of_openais_protocols(wire: Wire) -> None:
     async with provider(failures=1) as upstream, relaying(upstream.target(wire)) as server:
         async with openai_client(server) as client:
@@ -106,7 +108,7 @@ async def test_what_embeddings_cost_is_counted_for_their_key() -> None:
         assert 'holdfast_relay_tokens_total{direction="input",key="laptop",target="main"} 7.0' in text
 
 
-@pytest.mark.parametrize("keep", ["usage", "all"])
+@for_each_row("keep", ["usage", "all"])
 async def test_embeddings_and_plain_completions_are_in_the_usage_and_use_up_a_budget(keep: str) -> None:
     """A provider that reports no usage is estimated: both completions here say nothing about it."""
     setting = Setting(options=ServerOptions(key_limits={"*": KeyLimits(tokens_per_day=25)}))

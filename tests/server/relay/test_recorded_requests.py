@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
 from aiohttp import web
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.targets import Target, Wire
 from server.recorded import RECORDED, Recorded
 from server.relay.relaying import KEY, PATHS, relaying, target_on
+from tables import for_each_row
 
 PASS = (
     "anthropic-version",
@@ -99,7 +99,7 @@ TRANSLATED: list[tuple[str, Wire]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "target"), TRANSLATED)
+@for_each_row(("name", "target"), TRANSLATED)
 async def test_real_requests_are_translated(name: str, target: Wire) -> None:
     """Whatever they hold, a choice of tool included, reaches a target on another wire."""
     async with (

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,8 @@ from holdfast.server.relay.redacting import ITEMS_MAX, FrameFilter
 from holdfast.targets import Wire
 from server.relay.relaying import KEY, PATHS, WIRES, body_for, relaying, target_on, text_by_package
 from serving import Served, Setting
+from side_by_side import on_each_wire
+from tables import for_each_row
 
 BEFORE, AFTER = "the key is ", ", said skeptical sk- people"
 
@@ -105,7 +106,7 @@ def as_thinking(text: str) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": 0, "delta": delta}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("delta", "wire"),
     [
         (in_second_choice, "chat"),
@@ -116,7 +117,7 @@ def as_thinking(text: str) -> dict[str, Any]:
         (as_thinking, "anthropic"),
     ],
 )
-@pytest.mark.parametrize("chars", [1, 5])
+@for_each_row("chars", [1, 5])
 def test_a_key_is_caught_in_every_choice_and_kind_of_text(
     delta: Callable[[str], dict[str, Any]], wire: Wire, chars: int
 ) -> None:
@@ -169,8 +170,8 @@ def knowing_the_key() -> Setting:
     return Setting(secrets=Redactor([KEY]))
 
 
-@pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("wire", WIRES)
+@for_each_row("target", WIRES)
+@on_each_wire
 async def test_a_streamed_key_never_reaches_the_client(wire: Wire, target: Wire) -> None:
     """P11: on every pair of wires."""
     script = [Say(f"provider says: {KEY} is wrong", chunk_chars=9)]
@@ -197,7 +198,7 @@ async def test_a_broken_frame_is_dropped_before_the_error_event() -> None:
     assert frames[-1]["error"]["code"] == "dropped"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_an_error_that_escapes_the_key_is_cleaned(wire: Wire) -> None:
     """P11: an error passes as its provider wrote it, but without our key."""
     escaped = "".join(f"\\u{ord(char):04x}" for char in KEY)

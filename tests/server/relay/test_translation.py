@@ -29,6 +29,7 @@ from server.relay.relaying import (
     target_on,
     text_by_package,
 )
+from tables import for_each_row
 
 PAIRS = [(one, other) for one, other in itertools.product(WIRES, WIRES) if one != other]
 each_pair = pytest.mark.parametrize(("client", "target"), PAIRS)
@@ -226,7 +227,7 @@ REFUSED: list[tuple[Wire, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("client", WIRES)
+@for_each_row("client", WIRES)
 async def test_what_cannot_be_translated_is_refused_by_name(client: Wire) -> None:
     target: Wire = "chat" if client != "chat" else "anthropic"
     async with ChaosServer() as chaos, relaying(target_on(chaos, target)) as server:
@@ -275,8 +276,8 @@ def test_sampling_options_are_translated_where_the_target_knows_them(client: Wir
 STOP_ON: dict[Wire, str] = {"chat": "stop", "anthropic": "stop_sequences"}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("client", STOP_ON)
+@for_each_row("stream", [False, True])
+@for_each_row("client", STOP_ON)
 async def test_the_relay_cuts_at_a_stop_sequence_that_the_target_cannot_be_told(
     client: Wire, *, stream: bool
 ) -> None:
@@ -343,7 +344,7 @@ def events_in(body: bytes) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: {")]
 
 
-@pytest.mark.parametrize("target", ["chat", "anthropic"])
+@for_each_row("target", ["chat", "anthropic"])
 async def test_a_translated_response_has_every_field_and_its_events_are_numbered_in_order(
     target: Wire,
 ) -> None:
@@ -379,7 +380,7 @@ async def test_a_translated_response_has_every_field_and_its_events_are_numbered
     assert len({response["id"] for response in shown[3:]}) == 1  # a failure ends the response that began
 
 
-@pytest.mark.parametrize("target", ["responses", "anthropic"])
+@for_each_row("target", ["responses", "anthropic"])
 async def test_a_translated_chat_completion_has_every_field(target: Wire) -> None:
     script = [Say("ok")]
     async with ChaosServer(script, script) as chaos, relaying(target_on(chaos, target)) as server:
@@ -412,7 +413,7 @@ async def test_a_long_text_of_a_message_comes_whole() -> None:
     assert whole.json["content"][0]["text"] == text
 
 
-@pytest.mark.parametrize("target", ["chat", "responses"])
+@for_each_row("target", ["chat", "responses"])
 async def test_anthropics_tool_runner_goes_on_without_a_thread_at_a_target_that_has_none(
     target: Wire,
 ) -> None:

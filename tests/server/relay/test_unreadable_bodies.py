@@ -4,11 +4,10 @@ import codecs
 import json
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Say
 from holdfast.targets import Wire
-from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
+from server.relay.relaying import PATHS, body_for, relaying, target_on
+from side_by_side import on_each_wire
 
 UNREADABLE = {
     "text that isn't UTF-8": b'"\xff\xfe"',
@@ -24,7 +23,7 @@ def with_field(wire: Wire, value: bytes, *, name: str) -> bytes:
     return json.dumps(body_for(wire))[:-1].encode() + b', "%b": %b}' % (name.encode(), value)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@on_each_wire
 async def test_what_no_program_can_read_is_refused_before_a_target_of_another_wire_is_asked(
     wire: Wire,
 ) -> None:

@@ -25,6 +25,7 @@ from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 from server.runs.answering import FACES, Face, Row, Scene
 from server.toolbox import CountedShell
 from serving import PATIENT, served, target_of
+from tables import for_each_row
 
 RULELESS = "ruleless"  # a command that no rule can describe, although lasting choices are offered
 LASTING: tuple[Choice, ...] = ("session", "always")
@@ -138,7 +139,7 @@ async def test_a_lasting_choice_without_a_rule_is_refused_and_the_approval_stays
 PAYS = [Call("pay", cents=1), Call("pay", cents=1), Said("Done.")]
 
 
-@pytest.mark.parametrize("answers", ["on_approval", "run"])
+@for_each_row("answers", ["on_approval", "run"])
 async def test_a_program_allows_one_exact_action_at_a_time(answers: str) -> None:
     """P8: the package offers no lasting choice, so the same action is asked about again."""
     paid, verdicts = list[int](), [True, False]

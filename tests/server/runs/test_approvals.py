@@ -1,7 +1,5 @@
 """Approvals and questions over HTTP: each answer is for one exact thing."""
 
-import pytest
-
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
@@ -10,6 +8,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.plan import UpdatePlan
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
+from tables import for_each_row
 
 ASKS = AsksAbout(frozenset({"touch"}))
 
@@ -105,7 +104,7 @@ async def test_none_pending_is_a_conflict() -> None:
         assert answer.code in {"approval_not_active", "approval_not_pending"}
 
 
-@pytest.mark.parametrize("no", ["false", 0, "no", False, None])
+@for_each_row("no", ["false", 0, "no", False, None])
 async def test_false_in_any_form_does_not_approve_all(no: object) -> None:
     """S004-14, P8: one answer is for one approval; without an id, two open ones are ambiguous."""
     tool = Counted()

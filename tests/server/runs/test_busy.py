@@ -14,6 +14,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
 from serving import PATIENT, Served, limited, said_to, served, target_of
+from tables import for_each_row
 
 SENDERS = 20
 
@@ -181,7 +182,7 @@ def said(*texts: str) -> list[dict[str, str]]:
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "first", "next_"),
     [
         ("chat/completions", {"messages": said("a", "b", "c")}, {"messages": said("d")}),

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
-import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -19,6 +18,7 @@ from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of
 from serving import served, target_of
+from tables import for_each_row
 
 
 async def listed(client: Client) -> dict[str, str]:
@@ -103,7 +103,7 @@ async def test_a_run_that_ends_while_it_is_listed_has_its_outcome() -> None:
         assert (run["status"], run["outcome"]) == ("completed", "completed")
 
 
-@pytest.mark.parametrize("log", [Broken(), Purged()])
+@for_each_row("log", [Broken(), Purged()])
 async def test_a_session_that_cannot_be_read_does_not_break_the_list(log: Broken | Purged) -> None:
     row = RunRow(run_id="r", session_id="s", first_seq=3, last_seq=9, status="ended", outcome="completed")
     assert await preview_of(log, row) == ""

@@ -3,14 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, insufficient_quota
 from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
+from tables import for_each_row
 
 
 async def pages(server: Served, **query: Any) -> list[list[str]]:
@@ -83,7 +82,7 @@ async def test_each_run_that_waits_for_a_slot_has_a_place_of_its_own() -> None:
             assert (shown["status"], "queue_position" in shown) == ("completed", False)
 
 
-@pytest.mark.parametrize("crashes", [1, 2])
+@for_each_row("crashes", [1, 2])
 async def test_a_run_that_waits_for_its_turn_after_a_crash_is_queued_and_says_why(crashes: int) -> None:
     """P3: it was under way before, and is not now: for want of a slot, or suspected of the crashes."""
     store = MemoryStore()

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.system_clock import SystemClock
@@ -13,6 +11,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import Redactor
 from serving import PATIENT, Served, Setting, limited, served, target_of
+from tables import for_each_row
 
 
 async def seq_of(server: Served, session_id: str, kind: str) -> int:
@@ -202,7 +201,7 @@ class SlowMark(MemoryStore):
         await super().put_note(key, value)
 
 
-@pytest.mark.parametrize("again", ["nobody", "somebody"])
+@for_each_row("again", ["nobody", "somebody"])
 async def test_a_read_mark_that_meets_a_purge_goes_with_the_session(again: str) -> None:
     """P11, P12: nothing is left of it, and a session that has the same id since is unread."""
     disk = MemoryDisk()

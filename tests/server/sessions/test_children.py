@@ -3,23 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from agent.world import Effect, asks_about, messages, roles
-from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from agent.world import Effect, asks_about
+from holdfast.chaos import ChaosServer
 from holdfast.tools.children import child_tools
+from server.sessions.delegating import choose
 from serving import Served, Setting, served, target_of
 
 BACK = "/api/sessions/s/children"
-
-
-def choose(request: SeenRequest) -> Script:
-    """The parent delegates to one sub-agent, which delegates to another one, which acts."""
-    body = next(str(one["content"]) for one in reversed(messages(request)) if one["role"] == "user")
-    has_result = "tool" in roles(request)
-    if "first task" in body:
-        return [Say("first done")] if has_result else [CallTool("delegate", {"task": "second task\nmore"})]
-    if "second task" in body:
-        return [Say("second done\nlast words")] if has_result else [CallTool("act")]
-    return [Say("all done")] if has_result else [CallTool("delegate", {"task": "first task"})]
 
 
 async def tree_with_an_ask(server: Served) -> list[dict[str, Any]]:

@@ -2,12 +2,11 @@
 
 import json
 
-import pytest
-
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, said_to, served, target_of
+from tables import for_each_row
 
 
 async def test_a_session_is_created_listed_changed_and_shown() -> None:
@@ -380,7 +379,7 @@ async def test_an_interrupted_run_keeps_its_output_above_a_mark_that_reading_doe
             assert (await server.ended(await server.start("go on", session_id="s")))["output"] == "next"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("title", "name"),
     [
         ("Plan für Österreich", "Plan%20f%C3%BCr%20%C3%96sterreich.md"),

@@ -3,12 +3,11 @@
 import asyncio
 from contextlib import aclosing
 
-import pytest
-
 from holdfast.client import Client
 from holdfast.client.updates import Seen
 from holdfast.events import SessionCreated
 from serving import Served, served
+from tables import for_each_row
 
 
 async def made(server: Served, *, renames: int) -> str:
@@ -38,7 +37,7 @@ async def first_id(server: Served, cursor: str, *, as_header: bool) -> int:
     raise AssertionError("nothing came")
 
 
-@pytest.mark.parametrize("as_header", [False, True])
+@for_each_row("as_header", [False, True])
 async def test_a_cursor_of_an_earlier_log_is_answered_from_the_start(*, as_header: bool) -> None:
     async with served() as server:
         before = await made(server, renames=4)
@@ -65,7 +64,7 @@ async def test_whoever_polls_is_told_the_epoch_and_begins_anew_with_another() ->
         assert not cursor.endswith(page["epoch"])
 
 
-@pytest.mark.parametrize("unknown", ["99999", "5@", "-1", "three"])
+@for_each_row("unknown", ["99999", "5@", "-1", "three"])
 async def test_a_cursor_that_the_log_does_not_have_begins_at_the_start_for_every_reader(unknown: str) -> None:
     """P7: a replay repeats events, a wait for a number that never comes would skip them."""
     async with served() as server:
@@ -77,7 +76,7 @@ async def test_a_cursor_that_the_log_does_not_have_begins_at_the_start_for_every
         assert page["events"] == [], "the end of the log is a place in it"
 
 
-@pytest.mark.parametrize("after", [0, 2])
+@for_each_row("after", [0, 2])
 async def test_a_client_that_follows_sees_the_new_log_whole(after: int) -> None:
     """P7: also one that began at a plain number."""
     async with served() as server, Client(server.url) as client:
@@ -117,7 +116,7 @@ async def made_again(server: Served, *, renames: int) -> None:
         await server.call("PATCH", "/api/sessions/s", body={"title": f"name {nth}"})
 
 
-@pytest.mark.parametrize("cursor", ["x", "3@", "@", "-1", "3@a@b", "9" * 30])
+@for_each_row("cursor", ["x", "3@", "@", "-1", "3@a@b", "9" * 30])
 async def test_what_is_no_cursor_begins_at_the_start_or_where_its_number_says(cursor: str) -> None:
     """P12: nothing is skipped, and nothing fails."""
     async with served() as server:

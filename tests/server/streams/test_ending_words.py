@@ -1,7 +1,5 @@
 """Why a run did not complete, as whoever asks over HTTP reads it: a sentence that says what to do."""
 
-import pytest
-
 from agent.world import Effect
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.folds.session import fold
@@ -9,6 +7,7 @@ from holdfast.server.streams.hermes import error_of
 from holdfast.values import OutcomeKind
 from scene import begun
 from serving import Setting, served, target_of
+from tables import for_each_row
 
 
 async def test_a_used_up_budget_is_said_in_a_sentence_and_what_was_done_is_kept() -> None:
@@ -40,7 +39,7 @@ async def test_a_budget_with_an_unknown_part_is_refused() -> None:
         assert not chaos.seen.requests
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("outcome", "cause", "words"),
     [
         ("interrupted", "restart", "on_restart"),

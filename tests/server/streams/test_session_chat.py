@@ -4,11 +4,10 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say, Think, insufficient_quota
 from server.toolbox import Counted
 from serving import PATIENT, Served, Setting, limited, served, target_of
+from tables import for_each_row
 
 
 async def told(server: Served, body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -58,7 +57,7 @@ async def test_a_chat_that_fails_ends_with_an_error_and_no_answer() -> None:
     assert events[-3][1]["code"] == "quota_exhausted"
 
 
-@pytest.mark.parametrize("path", ["chat", "chat/stream"])
+@for_each_row("path", ["chat", "chat/stream"])
 async def test_a_chat_that_is_to_end_with_its_reader_does(path: str) -> None:
     """P5: `on_disconnect` means the same on every route that takes it."""
     async with (

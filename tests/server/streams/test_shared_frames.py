@@ -125,7 +125,7 @@ def test_frames_that_nobody_reads_are_not_made() -> None:
     view = SharedFold()
     view.apply(records_of([(1, e.SessionCreated(at_ms=1, epoch="e"))]), after=0)
     shared = weakref.ref(SharedFrames(view, "r"))
-    gc.collect()
+    gc.collect(1)
     assert shared() is None
 
 

@@ -14,33 +14,13 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from moved_loop import on_moved_loop, time_passes
+from server.transport.raw_http import HEAD, HEALTH, answers, connected
 from serving import PATIENT, Served, Setting, served, target_of
+from tables import for_each_row
 
-HEAD = b"Host: localhost\r\n"
-HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 LIMITS = Limits()
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 SLOWLY_BYTES = 1_000_000  # less than what the system takes at once, so that the server sees nothing go
-
-
-@asynccontextmanager
-async def connected(server: Served) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that a test speaks on by itself."""
-    host, _, port = server.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-async def answers(server: Served, *sent: bytes) -> list[bytes]:
-    """The answers to these bytes until the server closes, each from its status on."""
-    async with connected(server) as (reader, writer):
-        for piece in sent:
-            writer.write(piece)
-            await writer.drain()
-        return (await reader.read()).split(b"HTTP/1.1 ")[1:]
 
 
 def posted(body: bytes, *headers: bytes) -> bytes:
@@ -48,7 +28,7 @@ def posted(body: bytes, *headers: bytes) -> bytes:
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
-@pytest.mark.parametrize("cut", [0, 30, 150, -4])
+@for_each_row("cut", [0, 30, 150, -4])
 async def test_who_would_rather_speak_http_2_is_served_whole_and_so_is_what_follows(cut: int) -> None:
     """P2, P12: Java's own client asks so with its first request; the body must not be lost by it."""
     disk = MemoryDisk()
@@ -76,11 +56,12 @@ async def test_a_whole_url_names_the_host_that_the_header_does() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         host = HEAD.partition(b"Host: ")[2].partition(b"\r\n")[0]
         for named, status in ((host, b"200"), (b"elsewhere.example", b"400"), (b"u@" + host, b"400")):
-            (answer,) = await answers(server, b"GET http://%b/health HTTP/1.1\r\n%b\r\n" % (named, HEAD))
+            sent = b"GET http://%b/health HTTP/1.1\r\n%bConnection: close\r\n\r\n" % (named, HEAD)
+            (answer,) = await answers(server, sent)
             assert answer.startswith(status), answer
 
 
-@pytest.mark.parametrize("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
+@for_each_row("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
 async def test_what_follows_a_body_without_end_is_cut_off(endless: bytes) -> None:
     """P10, P11: without a key, one connection gathers nothing and holds up nobody."""
     head = b"POST /v1/nowhere HTTP/1.1\r\n%bTransfer-Encoding: chunked\r\n\r\n" % HEAD
@@ -221,7 +202,7 @@ async def test_who_speaks_http_1_0_gets_no_chunks() -> None:
             assert body[:1] in b"{i", body  # and not the length of a chunk
 
 
-@pytest.mark.parametrize("hosts", [(), ("*",)])
+@for_each_row("hosts", [(), ("*",)])
 async def test_a_header_that_decides_about_access_is_sent_once(hosts: tuple[str, ...]) -> None:
     """P11: a proxy in front may have looked at the other one, on any path and with any name allowed."""
     twice = (

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from holdfast.server.transport.field_errors import choices_of, field_problem
+from tables import for_each_row
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -22,7 +23,7 @@ class Body(msgspec.Struct):
     ratio: float = 0.0
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("body", "param", "sentence"),
     [
         ('{"input": 7}', "input", "Invalid 'input': it must be text or a list or null, not a whole number"),

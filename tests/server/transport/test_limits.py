@@ -25,8 +25,10 @@ from holdfast.server.access.middleware import SECURITY_HEADERS
 from holdfast.server.options import Limits
 from holdfast.server.runs.requests import RunRequest
 from holdfast.server.transport.bodies import parsed
+from holdfast.server.transport.connection import DRAIN_S
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, limited, served, target_of
+from tables import for_each_row
 
 LIMITS = Limits()
 
@@ -49,6 +51,7 @@ async def raw_after(deadline_s: float, server: Served, sent: bytes) -> bytes:
     await time_passes(deadline_s / 2)
     assert not asked.done()
     await time_passes(deadline_s / 2)
+    await time_passes(DRAIN_S)  # the rest of a body is read before the connection is closed
     return await asked
 
 
@@ -212,7 +215,7 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
         assert b"isn't a proxy" in tunnel
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat/stream"])
+@for_each_row("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat/stream"])
 async def test_a_plain_client_that_finds_no_room_leaves_no_run_behind(path: str) -> None:
     """P12: who is told to come back later does not come back to a second run."""
     async with (
@@ -262,7 +265,7 @@ async def test_a_queue_that_is_full_says_so() -> None:
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "sent",
     [
         HEAD + b"".join(b"x-%d: y\r\n" % n for n in range(300)) + b"\r\n",
@@ -402,7 +405,7 @@ async def test_a_write_of_unknown_outcome_is_a_504_that_says_how_to_send_it_agai
     await store.close()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("error", "status", "code"),
     [
         (StoreDamaged("integrity check failed at session s seq 2"), 500, "store_damaged"),

@@ -13,7 +13,7 @@ from holdfast.chaos import ChaosServer, Gate, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
-from server.triggers.test_triggers import until_ended
+from server.triggers.fires import until_ended
 from serving import Served, Setting, limited, said_to, served, target_of
 
 OWNER = "sk-secret-of-the-owner"

@@ -2,21 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
-from serving import Served, served, target_of
-
-
-async def until_ended(server: Served, trigger_id: str, *, fires: int = 1) -> list[dict[str, Any]]:
-    """The trigger's fires, once so many have ended."""
-    while True:
-        _, history = await server.get(f"/api/triggers/{trigger_id}/history")
-        ended = [fire for fire in history["fires"] if fire["state"] == "ended"]
-        if len(ended) >= fires:
-            return ended
+from server.triggers.fires import until_ended
+from serving import served, target_of
+from tables import for_each_row
 
 
 async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
@@ -58,7 +49,7 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         assert (await server.get("/api/triggers"))[1]["data"] == []
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("changes", "said"),
     [
         ({"cron": "61 * * * *"}, "Bad minute"),

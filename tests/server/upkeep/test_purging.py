@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import pytest
-
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.codec import UnreadableEvent
@@ -18,6 +16,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart, LogEnd
 from serving import PATIENT, Setting, served, target_of
+from tables import for_each_row
 
 LATER_MS = 1 << 52
 
@@ -172,7 +171,7 @@ class OneIsBad(MemoryStore):
         await self.append(session_id, [e.SessionCreated(at_ms=1, epoch="e"), said, queued, *ends])
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "unread",
     [
         StoreDamaged("integrity check failed at session bad seq 2"),
@@ -195,7 +194,7 @@ async def test_a_deleted_session_whose_log_cannot_be_read_goes_and_holds_up_no_o
     assert not store.disk.logs
 
 
-@pytest.mark.parametrize("unremoved", [StoreFailed("the disk failed"), ZeroDivisionError("a bug")])
+@for_each_row("unremoved", [StoreFailed("the disk failed"), ZeroDivisionError("a bug")])
 async def test_a_session_that_cannot_be_purged_now_holds_up_no_other(unremoved: Exception) -> None:
     """P3: however many are due, and whatever is wrong with the one; those who come later go too."""
     store = OneIsBad(unremoved=unremoved)
