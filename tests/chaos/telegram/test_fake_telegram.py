@@ -32,6 +32,9 @@ from holdfast.chaos.telegram import (
     TooManyRequests,
 )
 
+# The fake and the library change seldom, and importing the library takes longer than all of this.
+pytestmark = pytest.mark.release
+
 CHAT = 42
 
 
