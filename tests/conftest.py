@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
+from typing_extensions import override
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from object_lab import S3Server, s3_server
 from postgres_lab import PostgresServer, postgres_server
@@ -62,6 +66,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+class WholeFiles(LoadFileScheduling):
+    """Hands whole files to the test processes, in their order, because the tests of a file share servers.
+
+    A test that ends its process is not run again in another one.
+    """
+
+    @override
+    def remove_node(self, node: WorkerController) -> str | None:
+        units = self.assigned_work[node].values()
+        crashed = next((test for unit in units for test, is_done in unit.items() if not is_done), None)
+        for unit in units:
+            if crashed in unit:
+                unit[crashed] = True
+        super().remove_node(node)
+        return crashed
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
+    """Use this scheduler in the process that starts the others."""
+    config.option.loadscopereorder = False
+    return WholeFiles(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -40,10 +40,10 @@ def test_a_hung_test_whose_timeout_is_swallowed_is_named_with_its_stacks_and_the
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_hanging.py").write_text(HANGS, "utf-8")
-    settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:randomly", "-p", "no:cacheprovider"]
-    short = ["--timeout", "0.5", "-o", "faulthandler_timeout=4"]
+    settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "conftest"]
+    short = ["--timeout", "0.5", "-o", "faulthandler_timeout=4", "--numprocesses", "1"]
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "--numprocesses", "1", *settings, *short, str(tmp_path)],
+        [sys.executable, "-c", RUN, str(ROOT / "tests"), *settings, *short, str(tmp_path)],
         check=False,
         cwd=tmp_path,
         capture_output=True,

@@ -13,6 +13,7 @@ from typing_extensions import override
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.forwarding import ForwardingStore
+from holdfast.journal.postgres.store import PostgresStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
 from holdfast.values import LogEnd
 from journal.labs import LABS, Lab, PostgresLab, SqliteLab, emptied, opened
@@ -233,9 +234,10 @@ async def test_who_forgets_everything_forgets_what_another_kept(
     assert (await there.load(ME)).texts == {}
 
 
-async def test_what_a_run_is_shown_is_read_again_only_after_a_change(lab: Lab, store: Store) -> None:
+async def test_what_a_run_is_shown_is_read_again_only_after_a_change(stores: Stores) -> None:
     """Other nodes' changes count, too, and so does a log that is replaced because something was forgotten."""
-    other = await lab.open() if isinstance(lab, PostgresLab) else store
+    store = stores[0]
+    other = stores[1] if isinstance(store, PostgresStore) else store
     here, there = Memories(store, SystemClock()), Memories(other, SystemClock())
     assert await here.shown(ME) is await here.shown(ME)
     edit = MemoryEdit(change_id="c1", document="document", new="likes tea", reason="r")
@@ -246,4 +248,3 @@ async def test_what_a_run_is_shown_is_read_again_only_after_a_change(lab: Lab, s
     await there.forget(ME, "likes tea")
     while (await here.shown(ME)).document:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    await other.close()
