@@ -17,8 +17,8 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "P10": "No cross-talk.",
         "P11": "Nobody gets in, and no secret gets out.",
         "P12": "Bad input gets a clear error and leaves nothing behind.",
-        "P13": "What is not allowed cannot be done, and what was done can be taken back.",
-        "P14": "What is due happens once.",
+        "P13": "What isn't allowed can't be done, and covered changes can be undone.",
+        "P14": "Every scheduled action runs exactly once.",
     }
 )
 
