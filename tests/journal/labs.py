@@ -47,15 +47,23 @@ class SqliteLab:
     vfs: str | None = None
     kind: type[SqliteStore] = SqliteStore
     tuning: Tuning | None = None
+    stores: list[SqliteStore] = field(default_factory=list[SqliteStore])
 
     @property
     def path(self) -> Path:
         return self.folder / "journal.db"
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
-        return await self.kind.open(
+        store = await self.kind.open(
             self.path, vfs=self.vfs, window_bytes_max=window_bytes_max, tuning=self.tuning
         )
+        self.stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        """Close every store that a failed check left open; its threads would write into later tests."""
+        for store in self.stores:
+            await store.close()
 
 
 @dataclass

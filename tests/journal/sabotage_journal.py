@@ -1,7 +1,8 @@
 """Small wrong stores, each breaking one promise; the check of that promise must notice."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -189,7 +190,17 @@ class Sabotage:
     check: Check
 
     async def run(self, folder: Path, *, kind: type[SqliteStore]) -> None:
-        await self.check(SqliteLab(folder, kind=kind))
+        async with closed_at_last(SqliteLab(folder, kind=kind)) as lab:
+            await self.check(lab)
+
+
+@asynccontextmanager
+async def closed_at_last(lab: SqliteLab) -> AsyncGenerator[SqliteLab]:
+    """The lab, whose stores are closed whatever the check finds."""
+    try:
+        yield lab
+    finally:
+        await lab.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +212,8 @@ class SabotageOnABadDisk(Sabotage):
     async def run(self, folder: Path, *, kind: type[SqliteStore]) -> None:
         with LossyVFS("sabotaged") as vfs:
             break_disk = partial(vfs.fail_sync_after, 0)
-            await self.check(SqliteLab(folder, vfs=vfs.name, kind=kind), break_disk=break_disk)
+            async with closed_at_last(SqliteLab(folder, vfs=vfs.name, kind=kind)) as lab:
+                await self.check(lab, break_disk=break_disk)
 
 
 SABOTAGES: tuple[Sabotage, ...] = (
