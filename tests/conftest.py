@@ -85,6 +85,7 @@ class WholeFiles(LoadFileScheduling):
         return crashed
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
     """Use this scheduler in the process that starts the others."""
     config.option.loadscopereorder = False
