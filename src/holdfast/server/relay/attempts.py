@@ -57,7 +57,6 @@ class PassThrough(RelayReceiver):
         self.headers: Mapping[str, str] = {}
         self._output = output
         self._pass_on = output.pass_on
-        self._add_text = output.secrets.add_text
         self._is_streamed = is_streamed
         self._before_first = before_first
         self._make_parser = make_parser
@@ -89,11 +88,9 @@ class PassThrough(RelayReceiver):
     @override
     def write_text(self, index: int, text: str) -> None:
         self._progressed = True
-        self._add_text(index, text)
 
     @override
     def write(self, event: ModelEvent) -> None:
-        self._output.secrets.add_event(event)
         if isinstance(event, ErrorReported):
             self._is_refused = True
             return

@@ -26,7 +26,6 @@ from holdfast.models.wire import (
     usage_table,
     with_whole_characters,
 )
-from holdfast.server.relay.redacting import FrameFilter
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
 OPENINGS = frozenset(
@@ -63,21 +62,11 @@ def is_lifecycle(event: ModelEvent) -> bool:
 class RelayParser(MappingParser):
     """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed.
 
-    Half a character in a tool's arguments is the client's business, which gets it as it came. `secrets` gets
-    every frame, because the client also gets what no parser reads.
+    Half a character in a tool's arguments is the client's business, which gets it as it came.
     """
-
-    def __init__(self, parser: StreamParser, secrets: FrameFilter) -> None:
-        super().__init__(parser)
-        self._secrets = secrets
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        events = self._parsed(frame)
-        self._secrets.add_frame(frame.data, events)
-        return events
-
-    def _parsed(self, frame: SseFrame) -> Sequence[ModelEvent]:
         try:
             return super().parse(frame)
         except MalformedFrame:

@@ -52,7 +52,7 @@ class RelayOutput:
         self.is_over = False
         self.is_full = False  # the client is too far behind
         self.is_whole = False  # the client has the whole answer
-        self.secrets = FrameFilter(secrets)  # gets the text of everything that is passed on
+        self._secrets = FrameFilter(secrets)
         self._sent = SentFrames()
         self._is_numbered = surface.wire == "responses"
         self._waiting: list[bytes] = []
@@ -112,11 +112,11 @@ class RelayOutput:
     def expect_answer(self) -> None:
         """Prepare for the answer of an attempt, unless the client has another one's."""
         if not self.has_content:
-            self.secrets.restart()
+            self._secrets.restart()
 
     def pass_on(self, piece: bytes) -> None:
         """Add bytes of a provider's body."""
-        piece = self.secrets.feed(piece)
+        piece = self._secrets.feed(piece)
         if self._when_saved is None:
             self._show(piece)
         else:
@@ -133,7 +133,7 @@ class RelayOutput:
 
     def finish(self) -> None:
         """End the response; what was to be saved is on disk, or its log was deleted."""
-        self._put(self.secrets.flush())
+        self._put(self._secrets.flush())
         self._show_unsaved(self._put_count)
         self.is_over = True
         self._release()
@@ -149,7 +149,7 @@ class RelayOutput:
             self.begin(problem.status, headers)
             self._show(self.surface.error_body(problem))
         else:
-            self._put(self.secrets.flush_frames())
+            self._put(self._secrets.flush_frames())
             self._unsaved.clear()
             apart = b"" if self._is_between_frames else _FRAME_END
             self._show(apart + self.surface.error_event(problem, sent=self._sent))

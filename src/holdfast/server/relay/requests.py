@@ -98,8 +98,7 @@ class RelayedRequest(CallRequest):
             body = self._raw.with_model(target.model)
             request = wire_request(target, self.output.surface.path, body=body, along=self._along)
             own = self.output.surface.parser
-            watched = RelayParser(adapter.parser(), self.output.secrets)
-            return request, watched if own is None else own()
+            return request, RelayParser(adapter.parser()) if own is None else own()
         assert self._translation is not None, "targets on other wires get a translation"
         asked = self._translation.request
         built = adapter.build(asked, target, blobs=self._translation.attached)

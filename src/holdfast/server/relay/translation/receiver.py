@@ -84,7 +84,6 @@ class TranslatingReceiver(RelayReceiver):
     def write(self, event: ModelEvent) -> None:
         if isinstance(event, TokensUsed):
             self._reported = event
-        self._output.secrets.add_event(event)
         if not self._is_streamed:
             self._encoder.add(event)
         elif self.said:
