@@ -268,7 +268,12 @@ def test_counts_that_come_with_every_chunk_are_reported_once() -> None:
             {"usage": {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 20}}},
             TokensUsed(input_tokens=30, cached_tokens=20),
         ),
-        ({"usage": {"prompt_tokens": -3, "completion_tokens": 1e300}}, TokensUsed(output_tokens=COUNT_MAX)),
+        (
+            {"usage": {"prompt_tokens": -3, "completion_tokens": COUNT_MAX}},
+            TokensUsed(output_tokens=COUNT_MAX),
+        ),
+        ({"usage": {"prompt_tokens": 1e30, "completion_tokens": 10**12}}, TokensUsed()),
+        ({"usage": {"prompt_tokens": "9" * 30, "total_tokens": 1e300}}, TokensUsed()),
         (
             {"usage": {"prompt_tokens": "12", "completion_tokens": 1.5}},
             TokensUsed(input_tokens=12, output_tokens=1),

@@ -110,20 +110,15 @@ class AttemptMeter:
             self.chars += len(event.text)
 
     def total(self) -> TokensUsed | None:
-        """The report if it is complete, else an estimate; None if nothing was used."""
+        """The report, with an estimate of any count that it lacks; None if nothing was used."""
         reported = self.reported or _NO_TOKENS
-        has_report = bool(reported.input_tokens or reported.output_tokens)
-        is_free = not (self.answers and self.is_sent) or (self.is_refused and not self.chars)
-        made = self.answers * max(1, self.chars // CHARS_PER_TOKEN) if self.chars else 0
-        is_complete = has_report and (self.is_whole or made <= reported.output_tokens)
-        if is_free or is_complete:
+        if not (self.answers and self.is_sent) or (self.is_refused and not self.chars):
             return self.reported
-        return replace(
-            reported,
-            input_tokens=reported.input_tokens if has_report else self.input_tokens,
-            output_tokens=max(made, reported.output_tokens),
-            is_estimate=True,
-        )
+        made = reported.output_tokens
+        if self.chars and not (self.is_whole and made):
+            made = max(made, self.answers * max(1, self.chars // CHARS_PER_TOKEN))
+        total = replace(reported, input_tokens=reported.input_tokens or self.input_tokens, output_tokens=made)
+        return self.reported if total == reported else replace(total, is_estimate=True)
 
 
 class ModelExchange:

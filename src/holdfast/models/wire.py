@@ -290,7 +290,7 @@ def effort_of(request: ModelRequest) -> str:
     return "" if request.reasoning_effort == REASONING_OFF else request.reasoning_effort
 
 
-COUNT_MAX = 10**12  # more than any window or any month of answers
+COUNT_MAX = 10**9  # tokens of one call: more than any window
 
 
 def tokens_used(
@@ -298,7 +298,7 @@ def tokens_used(
 ) -> TokensUsed:
     """The counts in our terms: input tokens include those read from or written to the cache.
 
-    A count that isn't a number is left out, because an answer mustn't fail over its usage.
+    A count that can't be true is left out, because an answer mustn't fail over its usage.
     """
     cached_tokens, written_tokens = token_count(cached), token_count(written)
     input_tokens = token_count(sent)
@@ -319,7 +319,7 @@ def token_count(given: object) -> int:
         given = int(given[:18])
     if isinstance(given, bool) or not isinstance(given, int | float):
         return 0
-    return int(max(0, min(given, COUNT_MAX)))
+    return int(given) if 0 <= given <= COUNT_MAX else 0
 
 
 def usage_table(value: object) -> dict[str, object]:

@@ -107,6 +107,10 @@ def test_an_attempt_that_never_connected_is_free() -> None:
     assert meter.total() == TokensUsed(input_tokens=900, output_tokens=300, is_estimate=True)
     meter.is_whole = True
     assert meter.total() == meter.reported
+    meter.reported = TokensUsed(input_tokens=900)
+    assert meter.total() == TokensUsed(input_tokens=900, output_tokens=300, is_estimate=True)
+    meter.reported = TokensUsed(output_tokens=1)
+    assert meter.total() == TokensUsed(input_tokens=1000, output_tokens=1, is_estimate=True)
 
 
 IMPOSSIBLE: dict[str, list[Any]] = {
