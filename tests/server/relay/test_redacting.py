@@ -249,6 +249,12 @@ def test_a_beginning_is_redacted_when_too_much_is_held_back(values: list[Any]) -
     assert FIRST.encode() not in b"".join(shown[:-1])
 
 
+def test_a_key_is_caught_around_a_large_frame() -> None:
+    """P11: the first characters that were shown aren't forgotten."""
+    values = [in_chat(KEY[:3]), {"usage": "x" * HELD_BYTES_MAX}, in_chat(KEY[3:])]
+    assert KEY[3:].encode() not in b"".join(passed(framed(values)))
+
+
 def test_other_text_passes_at_once_and_unchanged() -> None:
     frames = framed(map(in_chat, ["skeptics ", "say sk", "-no", 'a "quote"']))
     assert passed(frames) == [*frames, b""]

@@ -239,10 +239,12 @@ class FrameFilter:
 
     def _redact_beginnings(self) -> None:
         """Redact the beginnings of secrets, because there is no room to wait for the rest."""
-        for begun in self._beginnings.values():
+        for place, begun in list(self._beginnings.items()):
             if len(begun.chars) > SHOWN_CHARS_MAX:
                 begun.cut(0, len(begun.chars))
-        self._beginnings.clear()
+                del self._beginnings[place]
+        for place in list(self._beginnings)[:-PLACES_MAX]:
+            del self._beginnings[place]
 
     def _release(self) -> bytes:
         frames, self._frames, self._frames_bytes = self._frames, [], 0
