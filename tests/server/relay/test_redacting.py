@@ -165,7 +165,13 @@ def in_tool(text: str, **fields: Any) -> dict[str, Any]:
         ],
         [tools(args(FIRST), args(FIRST)), tools(args(SECOND), args(SECOND))],
         [tools(args(FIRST, **NAMED)), tools(args(SECOND))],
-        [tools(args(FIRST, id="a")), tools(args(FIRST, id="b")), tools(args(SECOND, id="a"))],
+        [tools(args(text, id=call)) for text in (FIRST, SECOND) for call in "ab"],
+        [
+            tools(args(FIRST, index=0, note="x", **NAMED)),
+            tools(args(FIRST, index=1, note="x", **NAMED)),
+            tools(args(SECOND, index=0, note="x")),
+            tools(args(SECOND, index=1, note="x")),
+        ],
         [tools(args(FIRST, index=0)), tools(args(SECOND, index="0"))],
         [tools(args(FIRST, index=0)), tools(args(SECOND))],
         [tools({"index": 0, "function": {"name": FIRST}}), tools({"index": 0, "function": {"name": SECOND}})],
@@ -185,7 +191,16 @@ def in_tool(text: str, **fields: Any) -> dict[str, Any]:
             },
             in_tool(SECOND, output_index=1, item_id="i"),
         ],
-        [in_tool(FIRST, item_id="a"), in_tool(FIRST, item_id="b"), in_tool(SECOND, item_id="a")],
+        [
+            *({"output_index": nth, "item": {"arguments": FIRST, "name": "f"}} for nth in (1, 2)),
+            *(in_tool(SECOND, output_index=nth) for nth in (1, 2)),
+        ],
+        [in_tool(text, item_id=item) for text in (FIRST, SECOND) for item in "ab"],
+        [
+            {"type": "content_block_start", "index": 0, "content_block": {"text": FIRST, "note": "x"}},
+            in_anthropic(SECOND),
+        ],
+        [chunk({"content": FIRST}), {"id": "c", "choices": [{"text": SECOND}]}],
         [
             {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": FIRST}},
             in_anthropic(SECOND),
