@@ -199,3 +199,24 @@ async def test_a_run_without_a_workspace_works_in_its_sessions(tmp_path: Path) -
         (own / "sub").symlink_to(tmp_path)
         answer = await server.call("POST", "/v1/runs", body={"input": "hi", "session_id": "s"}, headers=OWNER)
         assert (answer.status, answer.code) == (409, "workspace_moved")
+
+
+async def test_a_mode_for_the_folder_of_the_last_run_needs_that_folder(tmp_path: Path) -> None:
+    """P13: an approval mode is for the folder of the newest run, which may not be the session's."""
+    own, outside = tmp_path / "own", tmp_path / "outside"
+    for folder in (own, outside):
+        folder.mkdir()
+    async with (
+        ChaosServer([Say("done")]) as chaos,
+        served(target_of(chaos), setting=replace(LOCKED, workspace=own)) as server,
+    ):
+        key = await made(server, "chat", "approve")
+        body = {"session_id": "s", "workspace": str(own)}
+        assert (await server.post("/api/sessions", body, **OWNER))[0] == 201
+        run = {"input": "hi", "session_id": "s", "workspace": str(outside)}
+        run_id = (await server.post("/v1/runs", run, **OWNER))[1]["run_id"]
+        async for _ in server.follow(f"/v1/runs/{run_id}/events", headers=OWNER):
+            pass
+        mode = {"mode": "allow-workspace"}
+        refused = await server.call("PUT", "/api/sessions/s/approval-mode", body=mode, headers=key)
+        assert refused.code == "workspace_not_allowed"
