@@ -279,7 +279,7 @@ class LogWatch(Protocol):
     def position(self) -> int | None:
         """A number that stays the same as long as the log does.
 
-        It is None if this node can't tell: the log was purged, or nobody says what other nodes append.
+        It is None if the store can't tell: the log was purged, or other processes write to it too.
         """
         ...
 

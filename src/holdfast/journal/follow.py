@@ -100,16 +100,15 @@ class Tail:
 class TailWatch(LogWatch):
     """The position of a log whose tail exists as long as somebody watches it."""
 
-    __slots__ = ("_hears_others", "_tail")
+    __slots__ = ("_tail",)
 
-    def __init__(self, tail: Tail, hears_others: Callable[[], bool]) -> None:
+    def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._hears_others = hears_others
 
     @property
     @override
     def position(self) -> int | None:
-        return None if self._tail.closed or not self._hears_others() else self._tail.last
+        return None if self._tail.closed else self._tail.last
 
 
 def _wake(waiters: Waiters) -> None:
@@ -268,9 +267,9 @@ class Tails:
         """A reader of the session's log that starts after this seq."""
         return Follower(self._read, session_id, tail=self.of(session_id), after=after, pace=pace)
 
-    def watch(self, session_id: str, *, hears_others: Callable[[], bool] = lambda: True) -> TailWatch:
-        """The session's position; what other processes append counts only while this node hears of it."""
-        return TailWatch(self.of(session_id), hears_others)
+    def watch(self, session_id: str) -> TailWatch:
+        """The session's position, for a store that no other process writes to."""
+        return TailWatch(self.of(session_id))
 
     def end(self, session_id: str) -> None:
         """End the followers of a session that is gone."""

@@ -56,6 +56,17 @@ from holdfast.values import LogEnd
 _log = logging.getLogger(__name__)
 
 
+class _Unwatched(LogWatch):
+    """A log that other nodes write to: a notice of that may be late or lost."""
+
+    __slots__ = ()
+
+    @property
+    @override
+    def position(self) -> None:
+        return None
+
+
 class PostgresStore(PostgresReader, Store):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
@@ -428,14 +439,11 @@ class PostgresStore(PostgresReader, Store):
 
     @override
     def watch(self, session_id: str) -> LogWatch:
-        return self._tails.watch(session_id, hears_others=self._hears_others)
+        return _Unwatched()
 
     @override
     def changes(self) -> Changes[str]:
         return self._tails.changes()
-
-    def _hears_others(self) -> bool:
-        return self._listener.is_ready.is_set() and not self._listener.is_polling
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         """What a follower gets next; if the newest records aren't in memory yet, a notice is coming."""
