@@ -1,6 +1,6 @@
 """What an agent works with, and what it is allowed to do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -44,6 +44,7 @@ class AgentDeps:
     clock: Clock
     judge: Judge
     tools: Registry = field(default_factory=Registry)
+    opened: Callable[[], Awaitable[object]] | None = None  # waits until the tools are open; None: they are
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     brought: BroughtServers | None = None  # MCP servers that clients bring for a session; None: they can't
     workspace: Path
@@ -78,6 +79,11 @@ class AgentDeps:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memories", Memories(self.store, self.clock))  # the class is frozen
+
+    async def until_opened(self) -> None:
+        """Wait until the tools are there and the sandbox is tested; raises what went wrong."""
+        if self.opened is not None:
+            await self.opened()
 
     def trusts(self, workspace: Path) -> bool:
         """Whether protected files there are to be obeyed: no command planted them. Blocks."""

@@ -8,12 +8,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.events import Event
+from holdfast.host.opening import Opening
 from holdfast.host.probe import probe
 from holdfast.host.target_report import target_state, tried
 from holdfast.interfaces.clock import Clock
@@ -73,7 +74,8 @@ class Parts:
     http: Callable[[], ModelHttp] = ModelHttp
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
-    sandbox: SandboxShown | None = None  # what commands run in, for people
+    opening: Opening[Any] | None = None  # of the tools, for the caller to begin; None: they are open
+    sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, for people
     jobs: SessionJobs = field(default_factory=SessionJobs)
 
 

@@ -85,6 +85,7 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
+        self._start_task: asyncio.Task[None] | None = None
         self._claims = Claims(
             deps.store, deps.clock, room=self._room, busy=self._busy, wake=lambda id_: self.wake(id_, 0)
         )
@@ -112,7 +113,7 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        own = (self._lag_task, self._resume_task, self._hold_up_task, self._claim_task)
+        own = (self._lag_task, self._resume_task, self._start_task, self._hold_up_task, self._claim_task)
         tasks += [task for task in own if task is not None]
         for task in tasks:
             task.cancel("shutdown")
@@ -151,7 +152,7 @@ class Supervisor:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the store has everything that earlier processes left."""
+        """Whether runs are worked on: the tools are open, and the store has what earlier processes left."""
         return self._is_started
 
     def owner(self, session_id: str) -> SessionOwner | None:
@@ -321,11 +322,20 @@ class Supervisor:
         if self._deps.snapshots is not None:
             restores = Restores(store, self._deps.snapshots, self._deps.clock)
             await once_readable(restores.finish_open, self._deps.clock)
+        if self._deps.opened is None:
+            await self._start_owners()
+        else:
+            self._start_task = asyncio.create_task(self._start_owners(), name="start runs")
+            self._start_task.add_done_callback(_log_resume_failure)
+
+    async def _start_owners(self) -> None:
+        """Work on what was asked for since the start, and on what earlier processes left."""
+        await self._deps.until_opened()
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.resume_runs == "asked":
-            if crash_history.last_crashed:
+            if self._shared.crash_history.last_crashed:
                 await once_readable(self._end_leftovers, self._deps.clock)
             return
         if self._claims.is_shared:

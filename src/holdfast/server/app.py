@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from starlette.routing import Router
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.operations import OPERATIONS
@@ -28,7 +28,7 @@ from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.access.middleware import Access, AccessMiddleware
+from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
 from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.signing_in import SignInRoutes
@@ -339,7 +339,7 @@ def make_app(
                 "session list changes": partial(publish_list_changes, deps),
                 "open files": deps.options.open_files.watch,
                 "shared keys": partial(access.watch, deps.clock, partial(reread_access, deps)),
-                **{name: partial(work, deps) for name, work in also.items()},
+                **{name: partial(_once_opened, deps, partial(work, deps)) for name, work in also.items()},
             }
             background = agent.background
             tasks = [background.start(name, work) for name, work in works.items()]
@@ -359,7 +359,19 @@ def make_app(
     drain = deps.supervisor.drain
     peers = PeerAdmission(deps.peers.seals, deps.keys)
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
-    return AccessMiddleware(router, deps.options, access, drain=drain)
+    app = _waiting(router, deps) if deps.options.requires_sandbox else router
+    return AccessMiddleware(app, deps.options, access, drain=drain)
+
+
+def _waiting(app: ASGIApp, deps: RouteDeps) -> ASGIApp:
+    """The application; everything but its health waits until the required sandbox holds."""
+
+    async def opened(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
+            await deps.agent.until_opened()
+        await app(scope, receive, send)
+
+    return opened
 
 
 def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -371,7 +383,14 @@ def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Call
     async def own_trigger(trigger_id: str, fence: Fence) -> None:
         await TriggerOwner(trigger_id, fence, store=store, inbox=deps.inbox, clock=clock).work()
 
-    return {"triggers": ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger).run}
+    owners = ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger)
+    return {"triggers": partial(_once_opened, deps, owners.run)}
+
+
+async def _once_opened(deps: RouteDeps, work: Callable[[], Awaitable[None]]) -> None:
+    """Do work that starts runs by itself: none is admitted before a required sandbox holds."""
+    await deps.agent.until_opened()
+    await work()
 
 
 def _deps(

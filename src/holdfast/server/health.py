@@ -159,7 +159,7 @@ class HealthRoutes:
                 ),
                 warning=files.warning,
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
-                sandbox=deps.options.sandbox,
+                sandbox=deps.options.sandbox(),
                 channels=await self._channels(),
                 failing_tasks=tuple(FailingTask(name, error) for name, error in failing.items()),
             )
@@ -201,6 +201,7 @@ class HealthRoutes:
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
         deps = self._deps
+        await deps.agent.until_opened()  # clients ask once, and need the sandbox as it is
         held: frozenset[Scope] = request.scope.get(KEY_SCOPES, frozenset())
         return json_response(
             Capabilities(
@@ -218,7 +219,7 @@ class HealthRoutes:
                 endpoints={
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
-                sandbox=deps.options.sandbox,
+                sandbox=deps.options.sandbox(),
             )
         )
 

@@ -1,0 +1,52 @@
+"""A value that is made in a thread once the program serves, so that the start doesn't wait for it."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from holdfast.tools.offload import offload
+
+T = TypeVar("T")
+
+
+class Opening(Generic[T]):
+    """The value, once it's there; tasks and threads can wait for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: Future[T] = Future()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin to make it; once is enough."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="open tools")
+
+    async def _run(self) -> None:
+        try:
+            made = await offload(self._make)
+        except Exception as error:  # noqa: BLE001  # whoever waits for the value gets it
+            self._made.set_exception(error)
+        else:
+            self._made.set_result(made)
+
+    async def wait(self) -> T:
+        """The value, or the exception that making it raised."""
+        return await asyncio.shield(asyncio.wrap_future(self._made))
+
+    def result(self) -> T:
+        """The same for a thread: blocks."""
+        return self._made.result()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nobody has to wait any more."""
+        return self._made.done()
+
+    async def aclose(self) -> None:
+        """Let go of everyone who waits."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        self._made.cancel()
