@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
+from holdfast.host.fast_imports import import_in_background
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
@@ -89,6 +90,12 @@ async def open_tools(
 
     def opened() -> Confiner:
         """Runs in a thread, with its imports. Runs begin afterwards, so none sees half of the tools."""
+        for module in (
+            "holdfast.runner.owner",
+            "holdfast.models.call",
+            "holdfast.models.adapters",
+        ):  # all that the first run needs
+            import_in_background(module)
         from holdfast.host.tool_groups import open_confiner
         from holdfast.tools.built_in import built_in_tools
 

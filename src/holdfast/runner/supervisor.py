@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.offers import missing_everywhere, names_in, needs_of
-from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
@@ -26,12 +26,15 @@ from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
-from holdfast.runner.restores import Restores
+from holdfast.runner.shared import QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
+
+if TYPE_CHECKING:
+    from holdfast.agent.policy import Judge
+    from holdfast.runner.owner import SessionOwner
 
 _log = logging.getLogger(__name__)
 HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
@@ -146,7 +149,7 @@ class Supervisor:
             await asyncio.sleep(DRAIN_POLL_S)
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> "Judge":
         """Decides whether an action is allowed, or needs approval."""
         return self._deps.judge
 
@@ -155,7 +158,7 @@ class Supervisor:
         """Whether runs are worked on: the tools are open, and the store has what earlier processes left."""
         return self._is_started
 
-    def owner(self, session_id: str) -> SessionOwner | None:
+    def owner(self, session_id: str) -> "SessionOwner | None":
         """The session's owner, if it has one now."""
         return self._owners[session_id][0] if session_id in self._owners else None
 
@@ -241,6 +244,8 @@ class Supervisor:
         if session_id in self._elsewhere:
             return
         if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
+            from holdfast.runner.owner import SessionOwner  # imported by then, see _start_owners
+
             view = self._shared_folds.of(session_id)
             owner = SessionOwner(session_id, self._deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
@@ -253,7 +258,7 @@ class Supervisor:
         else:
             self.wake(session_id, seq)
 
-    def _ended(self, owner: SessionOwner, task: asyncio.Task[None]) -> None:
+    def _ended(self, owner: "SessionOwner", task: asyncio.Task[None]) -> None:
         session_id = owner.session_id
         del self._owners[session_id]
         wanted = self._wanted.pop(session_id, 0)
@@ -320,6 +325,8 @@ class Supervisor:
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
         if self._deps.snapshots is not None:
+            from holdfast.runner.restores import Restores
+
             restores = Restores(store, self._deps.snapshots, self._deps.clock)
             await once_readable(restores.finish_open, self._deps.clock)
         if self._deps.opened is None:
@@ -331,6 +338,7 @@ class Supervisor:
     async def _start_owners(self) -> None:
         """Work on what was asked for since the start, and on what earlier processes left."""
         await self._deps.until_opened()
+        await asyncio.to_thread(import_module, "holdfast.runner.owner")  # the agent, which takes a while
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
