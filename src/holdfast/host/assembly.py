@@ -27,17 +27,16 @@ from holdfast.host.processes import SessionProcesses
 from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
-from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
+from holdfast.host.tools import HostTools, OpenedTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.journal.store_clock import StoreClock
-from holdfast.models.prices import Prices
+from holdfast.models.call_deps import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.sandbox.confinement import Confiner
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
@@ -115,8 +114,8 @@ async def open_parts(
             clock=clock,
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
-            opening=tools.confiner,
-            sandbox=partial(_sandbox_shown, settings, tools.confiner),
+            opening=tools.opening,
+            sandbox=partial(_sandbox_shown, settings, tools.opening),
             jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
 
@@ -145,14 +144,14 @@ async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | N
     return snapshots
 
 
-def _sandbox_shown(settings: Settings, confiner: Opening[Confiner]) -> SandboxShown:
+def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> SandboxShown:
     from holdfast.sandbox.summary import is_held, sandbox_line  # nothing else at the start needs it
 
     wanted = settings.sandbox
     network = wanted.network if isinstance(wanted.network, str) else "hosts"
-    if not confiner.is_done:
+    if not opening.is_made:
         return SandboxShown(backend="none", holds=False, network=network, says="The sandbox is being tested.")
-    sandbox = confiner.result().sandbox
+    sandbox = opening.result().confiner.sandbox
     return SandboxShown(
         backend=sandbox.backend,
         holds=is_held(sandbox),
@@ -226,7 +225,7 @@ def _agent(
         protected=tools.protected,
         instructions=settings.agent.instructions,
         secrets=secrets,
-        opened=tools.confiner.wait,
+        opened=tools.opening.wait,
         spool=Spool(settings.spool_dir),
         homes=homes_of(settings),
         background=tools.tasks,

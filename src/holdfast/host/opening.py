@@ -40,9 +40,10 @@ class Opening(Generic[T]):
         return self._made.result()
 
     @property
-    def is_done(self) -> bool:
-        """Whether nobody has to wait any more."""
-        return self._made.done()
+    def is_made(self) -> bool:
+        """Whether the value is there."""
+        made = self._made
+        return made.done() and not made.cancelled() and made.exception() is None
 
     async def aclose(self) -> None:
         """Let go of everyone who waits."""

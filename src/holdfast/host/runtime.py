@@ -26,9 +26,8 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.messages import ModelRequest
-from holdfast.models.call_deps import CallDeps
+from holdfast.models.call_deps import CallDeps, Prices
 from holdfast.models.http import ModelHttp
-from holdfast.models.prices import Prices
 from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor

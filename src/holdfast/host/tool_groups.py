@@ -2,10 +2,12 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.config.settings import Settings
+from holdfast.host.fast_imports import import_in_background
+from holdfast.host.tools import OpenedTools, ToolWorld
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
@@ -15,15 +17,46 @@ from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import open_sandbox
+from holdfast.tools.built_in import built_in_tools
+from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.recall import SearchSessions
+from holdfast.tools.registry import Registry
 from holdfast.tools.schedule import Schedule
+from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
 from holdfast.tools.web.search import WebSearch
 
 _log = logging.getLogger(__name__)
+
+
+def open_all(
+    settings: Settings,
+    world: ToolWorld,
+    registry: Registry,
+    *,
+    further: Callable[[], Mapping[str, Sequence[Tool]]],
+) -> OpenedTools:
+    """Test the sandbox, and put all tools into the registry. Blocks.
+
+    Runs begin afterwards, so none sees half of the tools.
+    """
+    for module in ("runner.owner", "models.call", "models.adapters", "policy.approvals"):
+        import_in_background(f"holdfast.{module}")  # the first run needs it
+    confiner = open_confiner(settings, world.environment, kept_out=world.kept_out)
+    built_in = built_in_tools(
+        world.environment,
+        background=world.background,
+        kept_out=world.kept_out,
+        confiner=confiner,
+        protected=world.protected,
+        keeper=world.keeper,
+    )
+    for group, tools in {"built_in": built_in, **further()}.items():
+        registry.put(group, tools)
+    return OpenedTools(confiner, CommandReader(), SecretFiles(world.environment))
 
 
 def open_confiner(

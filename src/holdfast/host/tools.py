@@ -12,30 +12,49 @@ from typing import TYPE_CHECKING
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
-from holdfast.host.fast_imports import import_in_background
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
-from holdfast.policy.lifts import Containment
-from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
-from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.supervision import BackgroundTasks
-from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 if TYPE_CHECKING:
+    from holdfast.policy.lifts import Containment
+    from holdfast.policy.shell.wrappers import ScriptStep
+    from holdfast.sandbox.confinement import Confiner
+    from holdfast.sandbox.sandbox import Sandbox
+    from holdfast.tools.files.secret_files import SecretFiles
     from holdfast.tools.mcp.config import McpServerConfig
     from holdfast.tools.mcp.servers import McpServers, ServerPlace
+    from holdfast.tools.shell.command_reader import CommandReader
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTools:
+    """What is there once the tools are imported and the sandbox is tested."""
+
+    confiner: "Confiner"
+    read_command: "CommandReader"
+    secret_finder: "SecretFiles"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWorld:
+    """What the built-in tools are made of."""
+
+    environment: Mapping[str, str]
+    kept_out: tuple[str, ...]
+    background: Background
+    protected: ProtectedPaths
+    keeper: Keeper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +65,30 @@ class HostTools:
     from_mcp: Callable[[], Sequence[Tool]]
     workspace: Path  # the configured one, links resolved
     workspaces: Workspaces
-    read_command: CommandReader
-    secret_finder: SecretFiles
-    confiner: Opening[Confiner]  # there once the sandbox is tested
+    opening: "Opening[OpenedTools]"
     protected: ProtectedPaths
     brought: BroughtServers
     background: Background
     tasks: BackgroundTasks
 
-    def containment(self, workspace: Path) -> Containment:
+    def containment(self, workspace: Path) -> "Containment":
         """What the sandbox holds for commands in this workspace. Waits for its self-test, so it blocks."""
-        confiner = self.confiner.result()
+        from holdfast.policy.lifts import Containment
+
+        confiner = self.opening.result().confiner
         sandbox = confiner.sandbox
         if sandbox.confines is None:
             return Containment()
         profile = confiner.profiles.profile(workspace)
         return Containment(held=sandbox.contains(profile), network=profile.network)
+
+    def read_command(self, argv: tuple[str, ...]) -> "tuple[ScriptStep, ...]":
+        """Everything that an argv would run. Blocks."""
+        return self.opening.result().read_command(argv)
+
+    def secret_finder(self) -> "SecretFiles":
+        """Searches files for secrets; blocks."""
+        return self.opening.result().secret_finder
 
 
 @asynccontextmanager
@@ -75,7 +102,7 @@ async def open_tools(
 ) -> AsyncGenerator[HostTools]:
     """Open what tools share; leaving ends MCP servers and keeps background processes running.
 
-    When `confiner` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
+    When `opening` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
     the groups that `further` makes. `config` is the configuration file, if any; the file tools never open it.
     `keeper` kills foreground tools if the server loses its lease.
     """
@@ -88,33 +115,14 @@ async def open_tools(
     registry = Registry()
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
 
-    def opened() -> Confiner:
-        """Runs in a thread, with its imports. Runs begin afterwards, so none sees half of the tools."""
-        for module in (
-            "holdfast.runner.owner",
-            "holdfast.models.call",
-            "holdfast.models.adapters",
-        ):  # all that the first run needs
-            import_in_background(module)
-        from holdfast.host.tool_groups import open_confiner
-        from holdfast.tools.built_in import built_in_tools
+    def opened() -> OpenedTools:
+        from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
 
-        confiner = open_confiner(settings, environment, kept_out=kept_out)
-        built_in = built_in_tools(
-            environment,
-            background=processes,
-            kept_out=kept_out,
-            confiner=confiner,
-            protected=protected,
-            keeper=keeper,
-        )
-        for group, tools in {"built_in": built_in, **further()}.items():
-            registry.put(group, tools)
-        return confiner
+        world = ToolWorld(environment, kept_out, processes, protected, keeper)
+        return open_all(settings, world, registry, further=further)
 
-    confiner = Opening(opened)
-    read_command = CommandReader()
-    mcp = _McpHost(settings, environment, lambda: confiner.result().sandbox, kept_out)
+    opening = Opening(opened)
+    mcp = _McpHost(settings, environment, lambda: opening.result().confiner.sandbox, kept_out)
     try:
         async with (
             BackgroundTasks() as tasks,
@@ -122,23 +130,22 @@ async def open_tools(
             kept_tools(keeper, tasks) if keeper is not None else nullcontext(),
             mcp.configured() as from_mcp,
             mcp.brought(clock) as brought,
-            aclosing(confiner),  # first, so that no MCP server waits for it any more
+            aclosing(opening),  # first, so that no MCP server waits for it any more
         ):
             yield HostTools(
                 registry,
                 from_mcp,
                 workspace,
                 partial(Workspace, kept_out=kept_out),
-                read_command,
-                SecretFiles(environment),
-                confiner,
+                opening,
                 protected,
                 brought,
                 processes,
                 tasks,
             )
     finally:
-        await asyncio.to_thread(read_command.close)
+        if opening.is_made:
+            await asyncio.to_thread(opening.result().read_command.close)
         await processes.close()
 
 
@@ -159,11 +166,12 @@ class _McpHost:
 
     settings: Settings
     environment: dict[str, str]
-    sandbox: Callable[[], Sandbox]  # blocks until it's tested
+    sandbox: "Callable[[], Sandbox]"  # blocks until it's tested
     kept_out: tuple[str, ...]
 
     def servers(self, owner: str, configs: "Sequence[McpServerConfig]") -> "McpServers":
         """The servers, not connected yet; looks at files, but only once, when the first is started."""
+        from holdfast.sandbox.server_profiles import ServerProfiles
         from holdfast.tools.mcp.confined import ServerConfiner
         from holdfast.tools.mcp.servers import McpServers
 

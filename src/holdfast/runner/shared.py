@@ -12,6 +12,7 @@ from holdfast.runner.suspects import SuspectTurns
 from holdfast.values import OnRestart
 
 SUSPECT_FROM = 2
+OPEN_UNDO = "undo/"  # the prefix of the notes about restorations under way
 
 
 @dataclass(frozen=True, slots=True)

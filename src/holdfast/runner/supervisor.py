@@ -26,7 +26,7 @@ from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared import QueuePosition, RunnerShared
+from holdfast.runner.shared import OPEN_UNDO, QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
@@ -324,16 +324,20 @@ class Supervisor:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
-        if self._deps.snapshots is not None:
-            from holdfast.runner.restores import Restores
-
-            restores = Restores(store, self._deps.snapshots, self._deps.clock)
-            await once_readable(restores.finish_open, self._deps.clock)
+        await once_readable(self._finish_undos, self._deps.clock)
         if self._deps.opened is None:
             await self._start_owners()
         else:
             self._start_task = asyncio.create_task(self._start_owners(), name="start runs")
             self._start_task.add_done_callback(_log_resume_failure)
+
+    async def _finish_undos(self) -> None:
+        """Finish or forget the undos that a crash interrupted."""
+        store, snapshots = self._deps.store, self._deps.snapshots
+        if snapshots is not None and await store.notes(OPEN_UNDO):
+            from holdfast.runner.restores import Restores
+
+            await Restores(store, snapshots, self._deps.clock).finish_open()
 
     async def _start_owners(self) -> None:
         """Work on what was asked for since the start, and on what earlier processes left."""

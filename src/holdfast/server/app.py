@@ -125,7 +125,7 @@ def make_app(
     endpoints.bind("health.alive")
     routes = api_routes(OPERATIONS, endpoints.all())
     page = PageRoute(PageRoutes(deps.options.page))
-    router = ApiRouter([*routes, page], lifespan=lifespan)
+    router = ApiRouter(routes, page, lifespan=lifespan)
     drain = deps.supervisor.drain
     peers = PeerAdmission(deps.peers.seals, deps.keys)
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
