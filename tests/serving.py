@@ -259,7 +259,7 @@ class Setting:
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
     memory: MemoryMode = "off"
-    opened: Callable[[], Awaitable[object]] | None = None  # waits for the tools; None: they are open
+    opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 

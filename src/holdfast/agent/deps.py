@@ -46,7 +46,7 @@ class AgentDeps:
     clock: Clock
     judge: "Judge"
     tools: Registry = field(default_factory=Registry)
-    opened: Callable[[], Awaitable[object]] | None = None  # waits until the tools are open; None: they are
+    opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     brought: "BroughtServers | None" = None  # MCP servers that clients bring for a session; None: they can't
     workspace: Path
@@ -82,10 +82,9 @@ class AgentDeps:
     def __post_init__(self) -> None:
         object.__setattr__(self, "memories", Memories(self.store, self.clock))  # the class is frozen
 
-    async def until_opened(self) -> None:
-        """Wait until the tools are there and the sandbox is tested; raises what went wrong."""
-        if self.opened is not None:
-            await self.opened()
+    async def until_opened(self) -> bool:
+        """Wait until the tools are open and the sandbox tested; False if that fails and the server ends."""
+        return self.opened is None or await self.opened()
 
     def trusts(self, workspace: Path) -> bool:
         """Whether protected files there are to be obeyed: no command planted them. Blocks."""

@@ -196,7 +196,7 @@ class _Server(uvicorn.Server):
         """End the server if the tools can't be opened: a required sandbox may not hold; raises why."""
         try:
             await self._app.until_opened()
-        except OSError:
+        except Exception:
             self.should_exit = True
             raise
 

@@ -225,7 +225,7 @@ def _agent(
         protected=tools.protected,
         instructions=settings.agent.instructions,
         secrets=secrets,
-        opened=tools.opening.wait,
+        opened=tools.opening.succeeds,
         spool=Spool(settings.spool_dir),
         homes=homes_of(settings),
         background=tools.tasks,

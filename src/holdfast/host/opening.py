@@ -1,6 +1,7 @@
 """A value that is made in a thread once the program serves, so that the start doesn't wait for it."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
@@ -8,6 +9,7 @@ from typing import Generic, TypeVar
 from holdfast.tools.offload import offload
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Opening(Generic[T]):
@@ -16,6 +18,7 @@ class Opening(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: Future[T] = Future()
+        self._is_over = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -26,14 +29,23 @@ class Opening(Generic[T]):
     async def _run(self) -> None:
         try:
             made = await offload(self._make)
-        except Exception as error:  # noqa: BLE001  # whoever waits for the value gets it
+        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+            if not isinstance(error, OSError):  # which the program reports, and ends
+                _log.error("the tools can't be opened, so no run begins", exc_info=error)
             self._made.set_exception(error)
         else:
             self._made.set_result(made)
+        self._is_over.set()
 
     async def wait(self) -> T:
         """The value, or the exception that making it raised."""
-        return await asyncio.shield(asyncio.wrap_future(self._made))
+        await self._is_over.wait()
+        return self._made.result()
+
+    async def succeeds(self) -> bool:
+        """Wait; False if making it failed, which `wait` reports."""
+        await self._is_over.wait()
+        return self.is_made
 
     def result(self) -> T:
         """The same for a thread: blocks."""
@@ -51,3 +63,4 @@ class Opening(Generic[T]):
             self._task.cancel()
             await asyncio.wait({self._task})
         self._made.cancel()
+        self._is_over.set()

@@ -341,7 +341,8 @@ class Supervisor:
 
     async def _start_owners(self) -> None:
         """Work on what was asked for since the start, and on what earlier processes left."""
-        await self._deps.until_opened()
+        if not await self._deps.until_opened():
+            return
         await asyncio.to_thread(import_module, "holdfast.runner.owner")  # the agent, which takes a while
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):

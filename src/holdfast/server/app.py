@@ -44,6 +44,7 @@ from holdfast.server.peers.admission import PeerAdmission
 from holdfast.server.peers.file_requests import FileRequests
 from holdfast.server.peers.lives import SessionLives
 from holdfast.server.peers.peers import Peers
+from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.folds import Folds
@@ -137,8 +138,9 @@ def _waiting(app: ASGIApp, deps: RouteDeps) -> ASGIApp:
     """The application; everything but its health waits until the required sandbox holds."""
 
     async def opened(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
-            await deps.agent.until_opened()
+        is_waiting = scope["type"] == "http" and scope["path"] not in HEALTH_PATHS
+        if is_waiting and not await deps.agent.until_opened():
+            raise Problem(503, "The server is shutting down", code="not_ready")
         await app(scope, receive, send)
 
     return opened
@@ -162,8 +164,8 @@ def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Call
 
 async def _once_opened(deps: RouteDeps, work: Callable[[], Awaitable[None]]) -> None:
     """Do work that starts runs by itself: none is admitted before a required sandbox holds."""
-    await deps.agent.until_opened()
-    await work()
+    if await deps.agent.until_opened():
+        await work()
 
 
 def _deps(
