@@ -344,7 +344,7 @@ async def check_a_search_from_above_shows_no_secret(make: Callable[[], SecretFin
     with TemporaryDirectory() as name:
         folder = Path(name)
         await asyncio.to_thread((folder / ".env").write_text, "KEY=secret")
-        configured = ConfiguredJudge(home=folder / "home", secret_finder=make())
+        configured = ConfiguredJudge(home=folder / "home", secret_finder=make)
         action = Action(tool="shell", summary="", argv=("bash", "-c", "grep -r KEY ."), paths=(name,))
         found = await asyncio.to_thread(configured.verdict, action, (), workspace=folder)
     assert not isinstance(found, Allow)

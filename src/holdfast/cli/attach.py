@@ -226,6 +226,8 @@ async def _own_client(
         open_application(settings, keys=keys, config=loaded.file, resume_runs=resume_runs) as app,
         serving(app) as url,
     ):
+        if settings.sandbox.mode == "require":
+            await app.until_opened()  # ends the command if the sandbox doesn't hold
         if works == "nothing":
             await app.asgi.drain()
         await asyncio.to_thread(announce, lock, url, loaded)

@@ -97,7 +97,15 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
 
         background = await stack.enter_async_context(BackgroundTasks())
         background.start("data directory lock", partial(_keep, lock))
-        await _Server(app, greet).serve(sockets=[listening])
+        server = _Server(app, greet)
+        opening = asyncio.create_task(server.watch_opening())
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            opening.cancel()
+            await asyncio.wait({opening})
+        if not opening.cancelled():
+            opening.result()
 
 
 async def _keep(lock: DirectoryLock) -> None:
@@ -182,6 +190,15 @@ class _Server(uvicorn.Server):
         """See uvicorn; whoever reads the greeting finds a server that answers, and that ends in order."""
         await super().startup(sockets)
         self._greet()
+        self._app.begin()
+
+    async def watch_opening(self) -> None:
+        """End the server if the tools can't be opened: a required sandbox may not hold; raises why."""
+        try:
+            await self._app.until_opened()
+        except Exception:
+            self.should_exit = True
+            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""

@@ -12,7 +12,7 @@ from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Se
 from holdfast.config.limits import LimitSettings
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
-from holdfast.sandbox.sandbox import SandboxMode
+from holdfast.sandbox.profile import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, MemoryMode, OnExpiry, OnRestart, RelayKeep
 

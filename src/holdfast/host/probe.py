@@ -14,8 +14,8 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import AskForLess, ConversationRequest
 from holdfast.redaction import Redactor
 from holdfast.targets import Target

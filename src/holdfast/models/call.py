@@ -15,7 +15,8 @@ from holdfast.decisions.outages import is_unreachable
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import ModelRequest
-from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
+from holdfast.models.attempt import Attempt, AttemptContext, Hooks
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import AskForLess, CallRequest, ConversationRequest
 from holdfast.models.hedge import Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects

@@ -11,7 +11,6 @@ from holdfast.decisions import retry
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Compact, EventSink
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought, estimated_tokens
-from holdfast.models.adapters import ADAPTERS
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
 from holdfast.models.target_states import TargetStates
@@ -139,6 +138,8 @@ class ConversationRequest(CallRequest):
 
     @override
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
+        from holdfast.models.adapters import ADAPTERS  # the wires, which only calls need
+
         request, adapter = self._request, ADAPTERS[target.wire]
         if target.name in self._forgot:
             request = _without_thoughts(request, target)

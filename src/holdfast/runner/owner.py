@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
@@ -21,10 +20,9 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
-from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
+from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
-from holdfast.folds.activity import WORDS
 from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
@@ -34,64 +32,13 @@ from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError, NotOffered
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
-from holdfast.runner.crash_history import CrashHistory
-from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared_folds import SharedFolds
-from holdfast.runner.slots import Slot, Slots
-from holdfast.runner.suspects import SuspectTurns
-from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, OnRestart, RunSettings
+from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
+from holdfast.runner.slots import Slot
+from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, RunSettings
 
 _log = logging.getLogger(__name__)
 
 RESUMPTIONS_MAX = 3
-SUSPECT_FROM = 2
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
-    """The position of a run in the queue for a slot, starting at 1, and why it has to wait."""
-
-    position: int
-    why: str
-
-
-@dataclass(slots=True)
-class RunnerShared:
-    """What all owners share: slots for runs, and turns for suspects, which may have crashed the server.
-
-    A suspect keeps its turn until it completes something, and for `suspect_alone_s` at most.
-    `crash_history` knows which earlier processes crashed.
-    """
-
-    slots: Slots
-    suspects: SuspectTurns
-    folds: SharedFolds = field(default_factory=SharedFolds)
-    suspect_alone_s: float = 60.0
-    on_restart: OnRestart = "resume"
-    crash_history: CrashHistory = field(default_factory=CrashHistory)
-    orphans: OrphanedProcesses = field(default_factory=OrphanedProcesses)
-    batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
-
-    def queue_position(self, run_id: str) -> QueuePosition | None:
-        """The run's position in the queue for a slot; None if it isn't waiting for one."""
-        if position := self.suspects.position(run_id):
-            why = (
-                f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time; each waits up to {self.suspect_alone_s:g} s for the one before"
-            )
-            return QueuePosition(position, why)
-        if position := self.slots.position(run_id):
-            return QueuePosition(position, "other runs are using all slots")
-        return None
-
-    def queued_line(self, run_id: str) -> str:
-        """The live line of a run that waits for a slot."""
-        queue_position = self.queue_position(run_id)
-        return (
-            f"{WORDS['queued']} · place {queue_position.position} · {queue_position.why}"
-            if queue_position is not None
-            else ""
-        )
 
 
 class SessionOwner:

@@ -4,15 +4,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock
 from holdfast.sandbox.launch import Backend, BackendName, Launch, Lifetime
-from holdfast.sandbox.profile import MOUNTS_MAX, Profile
+from holdfast.sandbox.profile import MOUNTS_MAX, Profile, SandboxMode
 from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
-
-SandboxMode: TypeAlias = Literal["auto", "require", "off"]
 
 
 class SandboxRefused(OSError):

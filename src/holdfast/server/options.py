@@ -126,7 +126,8 @@ class ServerOptions:
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
-    sandbox: SandboxShown | None = None  # what commands run in
+    sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, as far as it's known
+    requires_sandbox: bool = False  # nothing but the health is served before the sandbox's self-test succeeds
     jobs: DescribeJobs = _no_jobs  # the background processes of a session
     read_job: ReadJob = _no_job
     stop_job: ReadJob = _no_job  # returns when it is dead

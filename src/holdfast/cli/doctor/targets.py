@@ -15,7 +15,7 @@ from holdfast.decisions.failure_texts import proxy_place
 from holdfast.host.probe import WORKS, Probed, probe
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.models.attempt import CallDeps
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, Target

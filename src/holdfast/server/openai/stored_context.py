@@ -52,6 +52,7 @@ class OpenAIContextRoutes:
             tool.name: ToolSpec(tool.name, tool.description, tool.schema)
             for tool in declared_tools(wanted).tools
         }
+        await deps.agent.until_opened()
         own = [spec for spec in deps.agent.tools_now().specs() if spec.name not in brought]
         asked = ModelRequest(
             messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),

@@ -136,6 +136,7 @@ async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDe
     if wanted.budget is not None:
         changes["budget"] = budget_of(wanted.budget)
     if wanted.tools is not None:
+        await deps.agent.until_opened()
         changes["tools"] = _checked_tools(wanted.tools, deps)
     if wanted.deliver is not None:
         changes["deliver"] = await checked_places(deps, wanted.deliver)
