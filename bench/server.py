@@ -2,8 +2,10 @@
 
 Each figure stands beside the same work done by a bare forwarder (the same HTTP client, uvicorn, no journal,
 no agent) in the same run, by one that saves each piece with an fsync before it sends it (between the two lies
-the price of losing nothing), and by the least server that keeps runs (bench/least.py). The model server and
-the servers under test are processes of their own; tokens are counted at the client, CPU at the server. The
+the price of losing nothing), and by the least server that keeps runs (bench/least.py). "runs" is POST
+/v1/runs and its event stream; "agent chat" and "relay" are both POST /v1/chat/completions, where the model's
+name says whether the agent answers or the request is passed on to the provider. The model server and the
+servers under test are processes of their own; tokens are counted at the client, CPU at the server. The
 machine is never quiet: factors are worth more than numbers.
 """
 
@@ -163,7 +165,11 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
         with holdfast(folder, model.url, WHATS) as server:
             if "memory" in only:
                 await memory(server)
-            ours = [Way("runs", server, "runs"), Way("chat", server, "chat")]
+            ours = [
+                Way("runs", server, "runs"),
+                Way("agent chat", server, "agent chat"),
+                Way("relay", server, "relay"),
+            ]
             bound = [Way("least", least, "runs"), Way("saving forwarder", saving, "forwarder")]
             await compare(
                 [*ours, *bound, Way("forwarder", bare, "forwarder")], only, rounds=rounds, most=most
