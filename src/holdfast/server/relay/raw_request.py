@@ -44,6 +44,7 @@ _TOP = msgspec.json.Decoder(_Top)
 _ONE_MODEL = msgspec.json.Decoder(_Model)
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _COUNTED = tuple(name for name in _Top.__struct_fields__ if name != "model")
+_COUNTED_KEY = re.compile(rb'"(%b)"' % b"|".join(name.encode() for name in _COUNTED))
 _MARK = "\ue000".encode()  # for private use, so in no key
 
 
@@ -157,10 +158,11 @@ def _check_once(body: bytes) -> None:
 
     Keys that could be such a field get a number each; the decoder then says which of them are top-level.
     """
+    seen = _COUNTED_KEY.findall(body)
     is_escaped = _ESCAPED_LETTER.search(body) is not None
-    suspects = [name for name in _COUNTED if is_escaped or body.count(b'"%b"' % name.encode()) > 1]
-    if not suspects:
+    if not is_escaped and len(seen) == len(set(seen)):
         return
+    suspects = [name for name in _COUNTED if is_escaped or seen.count(name.encode()) > 1]
     keys = re.compile(rb'"(%b)"(?=\s*:)' % b"|".join(name.encode() for name in suspects))
     found = list(keys.finditer(body))
     marks = [(match.span(1), b"%b%b/%d" % (_MARK, match[1], at)) for at, match in enumerate(found)]
