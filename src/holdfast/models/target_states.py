@@ -351,7 +351,8 @@ class TargetStates:
 
     def is_unreachable(self, target: Target) -> bool:
         """Whether nobody was there when the target, or its proxy, was last called."""
-        return any(address in self._outage_since_s for address in addresses_of(target))
+        unreachable = self._outage_since_s.keys()
+        return bool(unreachable) and not unreachable.isdisjoint(addresses_of(target))
 
     def outage_s(self, target: Target, failure: Failure) -> float:
         """How long the address that failed has been unreachable; 0 if it wasn't so far."""
