@@ -334,12 +334,11 @@ class _Call:
 
         One call at a time probes a silent target. A person's message needn't wait until a probe is due.
         """
-        shared, began_s = self._deps.shared, self._now_s()
-        why = unresponsive(target.name)
         if not self._asked.waits_at_gates:
             return None
+        shared, began_s = self._deps.shared, self._now_s()
         while not (shared.may_pass(target) or (self._is_early and shared.may_probe_early(target))):
-            wait = shared.turn(target)
+            wait, why = shared.turn(target), unresponsive(target.name)
             if self._now_s() - began_s + wait.left_s > self._silent_s_max:
                 text = f"{why}; other requests are waiting for it, too"
                 failure = self._last_failure or Failure(kind="no_first_event", text=text, rule="breaker")

@@ -112,15 +112,15 @@ class MappingParser(StreamParser):
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.parse(frame)]
+        return list(map(self.mapped, self._parser.parse(frame)))
 
     @override
     def end(self) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.end()]
+        return list(map(self.mapped, self._parser.end()))
 
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.answer(body)]
+        return list(map(self.mapped, self._parser.answer(body)))
 
 
 class UnclosedItem(msgspec.Struct, kw_only=True):
@@ -315,6 +315,8 @@ def tokens_used(
 
 def token_count(given: object) -> int:
     """A count that a server reported; 0 if it can't be one."""
+    if given is None:
+        return 0
     if isinstance(given, str) and given.isascii() and given.isdigit():
         given = int(given[:18])
     if isinstance(given, bool) or not isinstance(given, int | float):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from holdfast.model_events import ArgsPiece, ItemClosed, ModelEvent, ReasoningPiece, TextPiece
+from holdfast.model_events import PIECES, ItemClosed, ModelEvent
 from holdfast.redaction import MARK, Redactor
 
 ITEMS_MAX = 1000  # whose text is watched
@@ -60,8 +60,10 @@ class FrameFilter:
 
     def add_frame(self, data: bytes, events: Sequence[ModelEvent]) -> None:
         """Note the texts of a frame that its events don't have, such as those of a second choice."""
-        read = [event.text for event in events if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece)]
-        if not self._secrets.texts or (read and data.count(b'"delta"') == 1):
+        if not self._secrets.texts:
+            return
+        read = [event.text for event in events if isinstance(event, PIECES)]
+        if read and data.count(b'"delta"') == 1:
             return  # every token comes here, and an event has all text of a single delta
         for path, inside, key in _texts_in(_decoded(data), ()):
             if inside[key] in read:
@@ -71,7 +73,7 @@ class FrameFilter:
 
     def add_event(self, event: ModelEvent) -> None:
         """Note the text of an event, or that an item is complete."""
-        if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
+        if isinstance(event, PIECES):
             self.add_text(event.index, event.text)
         elif isinstance(event, ItemClosed):
             self._forget(event.index)
