@@ -11,11 +11,12 @@ from holdfast.folds.context import (
     NOT_RUN,
     SUMMARY_MARK,
     UNANSWERED,
+    KeptContext,
     context_for,
     context_with,
     history_instructions,
 )
-from holdfast.folds.transcript import fold
+from holdfast.folds.transcript import Transcript, apply, fold
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -57,6 +58,30 @@ def test_in_any_log_every_tool_result_follows_the_answer_that_asked_for_it(log: 
                 assert any(not isinstance(item, Thought) for item in message.items)
                 open_calls = [item.tool_call_id for item in message.items if isinstance(item, AskedTool)]
         assert open_calls == []
+
+
+@settings(max_examples=400)
+@given(logs())
+def test_kept_messages_are_those_of_the_log_after_every_event(log: Log) -> None:
+    """P5: rewinds, superseded attempts, summaries and forks included, and whichever run was shown before."""
+    check_kept(log)
+
+
+@BOUNDED
+@given(logs(moves=QUEUEING))
+def test_kept_messages_are_those_of_the_queue_after_every_event(log: Log) -> None:
+    """P5: also for messages that wait, move, steer or are tried again."""
+    check_kept(log)
+
+
+def check_kept(log: Log) -> None:
+    transcript, of_all, of_newest = Transcript(), KeptContext(), KeptContext()
+    for seq, event in log:
+        apply(transcript, seq, event)
+        for run_id in transcript.runs:
+            assert of_all.messages(transcript, run_id) == context_for(transcript, run_id)
+        for run_id in [*transcript.runs][-1:]:
+            assert of_newest.messages(transcript, run_id) == context_for(transcript, run_id)
 
 
 @settings(max_examples=400)

@@ -10,7 +10,7 @@ from typing_extensions import override
 from holdfast.decisions import retry
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Compact, EventSink
-from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought, estimated_tokens
+from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
@@ -95,7 +95,7 @@ class ConversationRequest(CallRequest):
     def _ask(self, request: ModelRequest) -> None:
         self._request = request
         self.model = request.model
-        self.input_tokens = estimated_tokens(request)
+        self.input_tokens = request.input_tokens
         self.asks_to_reason = request.reasoning_effort not in {"", REASONING_OFF}
 
     @override

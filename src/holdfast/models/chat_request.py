@@ -219,5 +219,9 @@ def _part(part: Shown) -> Json:
 
 
 def _tool(tool: ToolSpec) -> Json:
-    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    function: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": msgspec.Raw(tool.schema_json),
+    }
     return {"type": "function", "function": function}

@@ -187,6 +187,6 @@ def _tool(tool: ToolSpec) -> Json:
         "type": "function",
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.schema,
+        "parameters": msgspec.Raw(tool.schema_json),
         "strict": False,
     }
