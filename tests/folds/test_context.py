@@ -74,6 +74,20 @@ def test_kept_messages_are_those_of_the_queue_after_every_event(log: Log) -> Non
     check_kept(log)
 
 
+def test_kept_messages_include_the_note_on_a_message_that_came_in_the_middle_of_an_answer() -> None:
+    """P5: the answer began before the message, so it isn't an answer to it."""
+    scene = begun()
+    scene.text("one moment")
+    scene.put(e.MessageAccepted, message_id="m9", text="wait", mode="steer", run_id="r1")
+    scene.of_run(e.MessageDispatched, message_id="m9")
+    scene.of_run(e.ToolAsked, tool_call_id="t1", name="shell")
+    scene.of_run(e.ToolEnded, tool_call_id="t1", ok=True, result="done")
+    scene.of_run(e.CallStarted, call_id="c9", turn=2)
+    scene.ends("failed", failure=FAILURE)
+    scene.send("again", run_id="r2")
+    check_kept(scene.log)
+
+
 def check_kept(log: Log) -> None:
     transcript, of_all, of_newest = Transcript(), KeptContext(), KeptContext()
     for seq, event in log:

@@ -136,9 +136,14 @@ class KeptContext:
 def _finished(transcript: Transcript, entries: list[Entry]) -> int:
     """The number of entries, from the first, whose messages no further event changes by being added."""
     runs = transcript.runs
-    last = {_turn(runs[entry.run_id], entry): at for at, entry in enumerate(entries)}
+    first: dict[tuple[str, str] | None, int] = {}
+    last: dict[tuple[str, str] | None, int] = {}
+    for at, entry in enumerate(entries):
+        turn = _turn(runs[entry.run_id], entry)
+        first.setdefault(turn, at)
+        last[turn] = at
     finished, end = 0, 0  # a turn that has begun ends at `end`
-    unanswered: set[str] = set()  # open runs: when such a run ends, its last messages may get a note
+    asked: dict[str, int] = {}  # messages of open runs, which get a note if no answer begins after them
     for at, entry in enumerate(entries):
         run = runs[entry.run_id]
         if not _is_final(run, entry):
@@ -147,12 +152,17 @@ def _finished(transcript: Transcript, entries: list[Entry]) -> int:
         if turn is not None:
             end = max(end, last[turn])
         elif isinstance(entry, Person):
-            unanswered.add(run.run_id)
-        if isinstance(entry, ToolCard) or (isinstance(entry, Text) and entry.text.strip()):
-            unanswered.discard(run.run_id)
-        if end <= at and not unanswered:
+            asked[run.run_id] = at
+        if _is_said(entry) and asked.get(run.run_id, at) < first[turn]:
+            del asked[run.run_id]
+        if end <= at and not asked:
             finished = at + 1
     return finished
+
+
+def _is_said(entry: Entry) -> bool:
+    """Whether the entry makes its answer a message."""
+    return isinstance(entry, ToolCard) or (isinstance(entry, Text) and entry.text.strip() != "")
 
 
 def _turn(run: RunView, entry: Entry) -> tuple[str, str] | None:
