@@ -1,7 +1,7 @@
 """What a model is shown: the messages and tools of one request, the same for every wire."""
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,16 @@ FILE_TOKENS = 2_000
 MESSAGE_TOKENS = 4
 
 
-class UserMessage(msgspec.Struct, frozen=True, dict=True, omit_defaults=True, tag="user", tag_field="role"):
+class _KeptMessage(msgspec.Struct, frozen=True, dict=True):
+    """A message that is sent again with each call of its session, and keeps what it was turned into."""
+
+    @cached_property
+    def encoded(self) -> dict[tuple[str, str], bytes]:
+        """Its JSON on a wire, by the target and its dialect; only if no attachment is part of it."""
+        return {}
+
+
+class UserMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
     """What a person said."""
 
     text: str
@@ -59,10 +68,16 @@ class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag
 Said: TypeAlias = SaidText | Thought | AskedTool
 
 
-class AssistantMessage(msgspec.Struct, frozen=True, dict=True, tag="assistant", tag_field="role"):
+class AssistantMessage(_KeptMessage, frozen=True, tag="assistant", tag_field="role"):
     """One answer of the model, in the order in which it came."""
 
     items: tuple[Said, ...]
+    parts: ClassVar[tuple[Part, ...]] = ()  # only other messages have attachments
+
+    @cached_property
+    def tool_ids(self) -> tuple[str, ...]:
+        """The ids of the tool calls."""
+        return tuple([item.tool_call_id for item in self.items if isinstance(item, AskedTool)])
 
     @cached_property
     def tokens(self) -> int:
@@ -70,7 +85,7 @@ class AssistantMessage(msgspec.Struct, frozen=True, dict=True, tag="assistant", 
         return MESSAGE_TOKENS + sum(map(_said_chars, self.items)) // CHARS_PER_TOKEN
 
 
-class ToolMessage(msgspec.Struct, frozen=True, dict=True, omit_defaults=True, tag="tool", tag_field="role"):
+class ToolMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
     """What a tool call brought."""
 
     tool_call_id: str

@@ -55,7 +55,7 @@ class Attachments:
         parts = {
             part.blob: part
             for message in messages
-            if isinstance(message, UserMessage)
+            if message.parts and isinstance(message, UserMessage)
             for part in message.parts
             if not isinstance(part, TextPart) and part.blob not in self._readable
         }
