@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
+    Message,
     ModelRequest,
     SaidText,
     Thought,
@@ -120,6 +122,10 @@ def dialect_of(base_url: str) -> ChatDialect:
     return next((dialect for dialect in DIALECTS if is_at(base_url, dialect.host)), COMMON)
 
 
+# Pairs of messages that aren't sent one after the other as they are.
+_JOINED = frozenset({(UserMessage, UserMessage), (UserMessage, ToolMessage)})
+
+
 class _Conversation:
     """Builds the messages: joins adjacent user messages, and sends what a tool shows as the user's."""
 
@@ -137,7 +143,10 @@ class _Conversation:
         """All messages of the request."""
         if self._request.instructions.strip():
             self._add({"role": "system", "content": self._request.instructions})
-        for message in messages_of(self._request):
+        messages = messages_of(self._request)
+        known = self._known(messages)
+        self._messages += known
+        for message in messages[len(known) :]:
             if isinstance(message, AssistantMessage):
                 self._add_answer(message)
             elif isinstance(message, ToolMessage):
@@ -148,6 +157,17 @@ class _Conversation:
                 self._join_user(self._content(message))
         self._flush_user()
         return array_of(self._messages)
+
+    def _known(self, messages: Sequence[Message]) -> list[bytes]:
+        """The JSON of the first messages, up to the last that earlier requests ended a turn with."""
+        key = self._key
+        known = [message.encoded.get(key, b"") for message in messages]
+        count = known.index(b"") if b"" in known else len(known)
+        while count and isinstance(messages[count - 1], UserMessage):
+            count -= 1  # the next one may be joined to it
+        if not _JOINED.isdisjoint(pairwise(map(type, messages[:count]))):
+            return []
+        return known[:count]
 
     def _add(self, message: Json) -> bytes:
         encoded = msgspec.json.encode(message)

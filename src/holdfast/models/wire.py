@@ -243,8 +243,7 @@ def messages_of(request: ModelRequest) -> Sequence[Message]:
     """
     assert request.messages, "a request has a message"
     assert not isinstance(request.messages[-1], AssistantMessage), "a request never ends with the assistant"
-    answers = [isinstance(message, AssistantMessage) for message in request.messages]
-    if (True, True) not in pairwise(answers):
+    if (AssistantMessage, AssistantMessage) not in pairwise(map(type, request.messages)):
         return request.messages
     messages: list[Message] = []
     for message in request.messages:
