@@ -8,6 +8,7 @@ from holdfast.messages import (
     AssistantMessage,
     ModelRequest,
     SaidText,
+    ToolMessage,
     ToolSpec,
     UserMessage,
 )
@@ -46,3 +47,13 @@ def test_what_the_model_said_and_asked_for_counts() -> None:
 def test_a_name_that_the_client_declared_is_the_clients() -> None:
     request = ModelRequest(messages=(), client_tools=frozenset({"shell"}))
     assert [request.owner_of(name) for name in ("shell", "read_file")] == ["client", "holdfast"]
+
+
+def test_a_message_knows_its_size_its_calls_and_what_it_was_turned_into() -> None:
+    result = ToolMessage("t1", "shell", "a" * 40)
+    assert result.tokens == MESSAGE_TOKENS + 10
+    answer = AssistantMessage((SaidText("so"), AskedTool("t1", "shell")))
+    assert answer.tool_ids == ("t1",)
+    answer.encoded["main", "dialect"] = b"{}"
+    assert answer.encoded == {("main", "dialect"): b"{}"}
+    assert answer == AssistantMessage(answer.items)

@@ -88,6 +88,16 @@ def test_kept_messages_include_the_note_on_a_message_that_came_in_the_middle_of_
     check_kept(scene.log)
 
 
+def test_kept_messages_include_the_rest_of_a_call_that_another_call_interrupted() -> None:
+    """P5: a summary in the middle of a call is a call of its own, and then the first continues."""
+    scene = begun()
+    scene.text("one ")
+    scene.of_run(e.CallStarted, call_id="summary", turn=1, purpose="compaction")
+    scene.of_run(e.CallStarted, call_id="c1", turn=1)
+    scene.text("two", segment=7)
+    check_kept(scene.log)
+
+
 def check_kept(log: Log) -> None:
     transcript, of_all, of_newest = Transcript(), KeptContext(), KeptContext()
     for seq, event in log:
