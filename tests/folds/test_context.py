@@ -150,6 +150,7 @@ def test_the_request_for_a_summary_is_shown_to_no_model() -> None:
         scene.ends("completed" if run_id == "r3" else "cancelled")
     scene.send("and now?", run_id="r4")
     assert context(scene, "r4") == [UserMessage(SUMMARY_MARK + "They greeted."), UserMessage("and now?")]
+    check_kept(scene.log)
 
 
 def test_what_was_stopped_while_it_waited_is_shown_once_it_is_tried_again() -> None:

@@ -48,7 +48,7 @@ _MESSAGES = (
     UserMessage(" "),
     UserMessage("look", PARTS),
     AssistantMessage((SaidText("hello"),)),
-    AssistantMessage((Thought("hm", OPAQUE, "another"),)),
+    AssistantMessage((Thought("hm", {"signature": "s", "encrypted_content": "e"}, "another"),)),
     AssistantMessage((SaidText("so"), AskedTool("t1", "shell", {"command": "ls"}))),
     ToolMessage("t1", "shell", "a.txt"),
     ToolMessage("t1", "shell", "a picture", parts=PARTS),
