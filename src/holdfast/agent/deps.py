@@ -96,5 +96,5 @@ class AgentDeps:
         brought = self.brought.tools(session_id) if self.brought else []
         tools = tools.with_group("brought", [one for one in brought if tools.get(one.spec.name) is None])
         if settings is None or not settings.takes_files:
-            tools = tools.without(SEND_FILE)
+            tools = tools.without((SEND_FILE,))
         return tools.only(settings.tools) if settings and settings.tools else tools

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.agent.runlog import RunLog
+from holdfast.folds.context import KeptContext
 from holdfast.folds.phases import Phase
 from holdfast.folds.rows import QUIET
 from holdfast.folds.run import Run
@@ -13,6 +14,7 @@ from holdfast.folds.session import Session
 from holdfast.folds.session_fold import RunReadModel, SessionFold
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import Journal, Record
+from holdfast.messages import Message
 
 READ_AT_ONCE = 64  # bounds how long one step blocks the event loop, and how many records are in memory
 
@@ -34,6 +36,7 @@ class SharedFold:
 
     def __init__(self) -> None:
         self._fold = SessionFold()
+        self._context = KeptContext()
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._listeners: list[weakref.ref[FoldListener]] = []
         self.bytes = 0  # of the applied records, about the size of the fold
@@ -61,6 +64,10 @@ class SharedFold:
     def run(self, run_id: str) -> Run:
         """The run's state."""
         return self._fold.session.runs[run_id]
+
+    def context(self, run_id: str) -> tuple[Message, ...]:
+        """The messages for the run's next model call."""
+        return self._context.messages(self._fold.transcript, run_id)
 
     def listen(self, listener: FoldListener) -> None:
         """Tell the listener about each record from now on; this keeps only a weak reference to it."""

@@ -141,6 +141,6 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
 def _with_own(configured: Registry, own: Registry) -> Registry:
     """All tools but `ask_user`: in a program, tools ask with ToolContext.ask, not the model."""
     try:
-        return configured.without(ASK_USER).with_group("own", own.all())
+        return configured.without((ASK_USER,)).with_group("own", own.all())
     except NameTaken as error:
         raise ConfigurationError(f"{error} Rename yours with @tool(name=…).") from error
