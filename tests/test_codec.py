@@ -11,7 +11,9 @@ from holdfast import events as e
 from holdfast.codec import (
     TYPES,
     UPCASTS,
+    EncodedEvents,
     UnreadableEvent,
+    bodies_of,
     decode,
     encodable,
     encode,
@@ -183,3 +185,11 @@ def test_an_event_that_can_be_stored_is_left_as_it_is() -> None:
     said = e.TextDelta(at_ms=1, run_id="r", segment=0, text="é")
     assert encodable(said) == (said, encode(said))
     assert encodable(said)[0] is said
+
+
+def test_encoded_events_keep_their_bodies() -> None:
+    said = e.TextDelta(at_ms=1, run_id="r", segment=0, text="é")
+    encoded = EncodedEvents()
+    encoded.add(said, b"its body")
+    assert (list(encoded), bodies_of(encoded)) == ([said], [b"its body"])
+    assert bodies_of([said]) == [encode(said)]

@@ -140,7 +140,7 @@ def type_of(event: Event) -> str:
 
 def native_frame(seq: int, body: bytes) -> bytes:
     """The SSE frame of one stored event: the id line and the body with its seq in front."""
-    return b"id: %d\ndata: %b\n\n" % (seq, numbered(seq, body))
+    return b'id: %d\ndata: {"seq":%d,%b\n\n' % (seq, seq, body[1:])
 
 
 def numbered(seq: int, body: bytes) -> bytes:

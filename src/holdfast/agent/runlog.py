@@ -46,7 +46,7 @@ class DeltaBatcher:
     """
 
     def __init__(self, *, beat_s: float = BEAT_S) -> None:
-        self._beat_s = beat_s
+        self.beat_s = beat_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Callable[[], None]] = []
         self._last_s = -beat_s
@@ -54,7 +54,7 @@ class DeltaBatcher:
     def join(self, write: Callable[[], None]) -> None:
         """Call `write` together with the others that wait."""
         if not self._waiting:
-            due_s = self._last_s + self._beat_s
+            due_s = self._last_s + self.beat_s
             if due_s > self._loop.time():
                 self._loop.call_at(due_s, self._beat)
             else:
@@ -209,7 +209,7 @@ class RunLog(EventSink):
     def _want_soon(self) -> None:
         """Write with whatever is added next, or after a beat."""
         if self._soon is None:
-            self._soon = self._loop.call_later(BEAT_S, self._want_now)
+            self._soon = self._loop.call_later(self.batcher.beat_s, self._want_now)
 
     def _close_delta(self) -> None:
         """Make a delta of what was gathered, except for text that may be the start of a secret."""
@@ -220,7 +220,8 @@ class RunLog(EventSink):
 
     def _end_delta(self) -> None:
         self._close_delta()
-        self._add_delta(self._filter.flush())
+        if self._filter.is_holding:
+            self._add_delta(self._filter.flush())
 
     def _add_delta(self, text: str) -> None:
         kind, segment = self._piece_of

@@ -79,9 +79,10 @@ class RunFeed(Feed):
     def _frames(self, records: Sequence[Record]) -> list[bytes]:
         frames: list[bytes] = []
         for record in records:
-            if run_of(record.event) == self._row.run_id:
+            event = record.event
+            if run_of(event) == self._row.run_id:
                 frames.append(record.frame)
-                if isinstance(record.event, e.RunEnded):
+                if isinstance(event, e.RunEnded):
                     self.is_over = True
                     return [*frames, CLOSED]
         return frames
