@@ -19,6 +19,7 @@ from holdfast.codec import (
     encode,
     encode_value,
     native_frame,
+    numbered,
     type_of,
 )
 from holdfast.values import HistoryMessage
@@ -193,3 +194,7 @@ def test_encoded_events_keep_their_bodies() -> None:
     encoded.add(said, b"its body")
     assert (list(encoded), bodies_of(encoded)) == ([said], [b"its body"])
     assert bodies_of([said]) == [encode(said)]
+
+
+def test_a_body_is_numbered_without_decoding_it() -> None:
+    assert numbered(3, b'{"type":"x"}') == b'{"seq":3,"type":"x"}'
