@@ -84,7 +84,7 @@ class Session:
     @property
     def open_runs(self) -> tuple[Run, ...]:
         """Runs without an ending."""
-        return tuple(self.runs[run_id] for run_id in self.open_ids)
+        return tuple([self.runs[run_id] for run_id in self.open_ids])
 
     @property
     def current_run(self) -> Run | None:

@@ -150,17 +150,18 @@ class SessionOwner:
         return has_more
 
     async def _start_and_stop_runs(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+        session = self.view.session
         self.handled_seq = self.view.last_seq
-        if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
+        if self._current is not None and session.runs[self._current_id].phase is Phase.ENDED:
             self._current = None
-        self._settling = {id_ for id_ in self._settling if self.view.run(id_).phase is not Phase.ENDED}
-        for run in self.view.session.open_runs:
+        self._settling = {id_ for id_ in self._settling if session.runs[id_].phase is not Phase.ENDED}
+        for run in session.open_runs:
             if self._is_over(run) and run.run_id not in self._settling:
                 self._settling.add(run.run_id)
                 tasks.create_task(self._settle(run, fence), name=f"settle {run.run_id}")
-        if self._is_telling and self.view.session.parent_told:
+        if self._is_telling and session.parent_told:
             self._is_telling = False
-        if self.view.session.owes_ending and not self._is_telling:
+        if session.owes_ending and not self._is_telling:
             self._is_telling = True
             telling = tell_parent(self._deps, self.session_id, self.view)
             tasks.create_task(telling, name=f"tell the parent of {self.session_id}")
@@ -169,7 +170,7 @@ class SessionOwner:
             return is_busy
         if self._current is None:
             return await self._start_next(tasks, fence) or is_busy
-        run = self.view.run(self._current_id)
+        run = session.runs[self._current_id]
         if _is_waiting(run):
             self._slot.release()
         else:
@@ -450,9 +451,12 @@ class SessionOwner:
 
 def _is_waiting(run: Run) -> bool:
     """Whether the run only waits for a person, its sub-agents, or a time that a provider asked for."""
+    if run.phase is not Phase.RUNNING or run.attempt_is_open:
+        return False
+    if not (run.gate_until_ms > 0 or run.only_waits):
+        return False
     asking = {tool_call_id for ask in run.open_asks for tool_call_id in calls_of(ask.asked)}
-    is_busy = run.attempt_is_open or any(tool.asked.tool_call_id not in asking for tool in run.busy_tools)
-    return run.phase is Phase.RUNNING and not is_busy and (run.only_waits or run.gate_until_ms > 0)
+    return all(tool.asked.tool_call_id in asking for tool in run.busy_tools)
 
 
 def _bug_outcome(error: Exception) -> Outcome:

@@ -95,6 +95,10 @@ class Limits:
     deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 
+    def next_live_s(self, silent_s: float) -> float:
+        """When a stream that has been silent for so long looks for changed live lines again."""
+        return max(self.live_after_s - silent_s, self.live_every_s)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
