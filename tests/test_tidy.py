@@ -168,6 +168,12 @@ def test_tests_use_public_names_only() -> None:
     assert private == []
 
 
+def test_no_test_file_is_imported() -> None:
+    """Shared code is in a file without `test_`, because an imported test runs twice."""
+    imports = re.compile(r"^[ \t]*(from|import) (?!aiohttp)([\w.]*\.)?test_", re.MULTILINE)
+    assert [m.name for m in _modules("tests/*.py", "bench/*.py") if imports.search(m.text)] == []
+
+
 def test_only_one_module_builds_the_answer_to_an_ask() -> None:
     """An interface that built its own could store something other than what people were shown."""
     built = re.compile(r"(?<!class )\b(?:Approval|Question)Answered\((?!\))")
