@@ -109,6 +109,15 @@ class Serving:
         async with self.http.request(method, self.url + path, data=data) as answer:
             return await answer.json()
 
+    async def until(self, run_id: str, kind: str) -> dict[str, Any]:
+        """The run's first event of the kind."""
+        path = f"{self.url}/v1/runs/{run_id}/events?view=native"
+        async with self.http.get(path) as answer:
+            async for line in answer.content:
+                if line.startswith(b"data: ") and (event := json.loads(line[6:]))["type"] == kind:
+                    return event
+        raise AssertionError(f"{kind} never came")
+
     async def types(self, run_id: str) -> list[str]:
         """The types of the run's events, up to its end."""
         path = f"{self.url}/v1/runs/{run_id}/events?view=native"

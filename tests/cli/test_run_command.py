@@ -225,9 +225,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "make it"}))["run_id"]
-            while not (asks := (await server.call("GET", "/v1/approvals"))["data"]):
-                pass
-            approval_id = asks[0]["approval_id"]
+            approval_id = (await server.until(run_id, "approval.asked"))["approval_id"]
             unclear, listed = await asyncio.gather(
                 command(tmp_path, "approvals", "answer", approval_id, "perhaps"),
                 command(tmp_path, "approvals", "list"),

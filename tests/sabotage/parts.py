@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from msgspec.structs import replace
 
-from cli.test_ask_menu import check_early_keys_do_not_count
+from cli.prompt_bench import check_early_keys_do_not_count
 from folds.live_line_states import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge

@@ -118,10 +118,10 @@ async def test_the_server_is_killed_in_mid_answer_and_the_chat_goes_on_with_the_
     gate = Gate()
     async with ChaosServer([Say("a half"), Wait(gate)], [Say("the whole answer")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with serving(tmp_path, end_with=signal.SIGKILL) as server:
+        async with serving(tmp_path, end_with=signal.SIGKILL):
             window_of = terminal(*chat(tmp_path), folder=tmp_path)
             window = await window_of.__aenter__()
-            await window.until(server.url)
+            await window.until(READY)
             await window.say("hello")
             await window.until("a half")
         try:
