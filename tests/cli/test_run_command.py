@@ -243,7 +243,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
             await gate.reached()
             assert (await command(tmp_path, "runs", "stop", run_id)).out == f"{run_id} cancelled\n"
             again = await command(tmp_path, "runs", "stop", run_id)
-            assert again == Ended(0, f"{run_id} cancelled (it had already ended)\n", "")
+            assert again == Ended(0, f"{run_id} cancelled (already ended)\n", "")
             assert await command(tmp_path, "runs", "retry", run_id) == Ended(0, "again\n", "")
 
 

@@ -275,7 +275,7 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
             await window.say("/attach .env")
             await window.until("may hold secrets")
             await window.say("/attach notes.txt")
-            await window.until("Goes with your next message: notes.txt")
+            await window.until("Attached to your next message: notes.txt")
             await window.say("read it")
             await window.until(lambda screen: "barnacles" in screen and "⋯" not in screen)
             await window.keys("Escape", "Escape")
