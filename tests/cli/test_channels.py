@@ -44,7 +44,7 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             code, out, _ = await said_by(tmp_path, "list")
             assert re.search(r"tg +telegram +connected", out)
             assert "tg: User 7 (7) can talk and approve; paired with a code\n" in out
-            assert "tg: 77 may talk; allowed\n" in out
+            assert "tg: 77 can talk; allowed\n" in out
             assert "tg: 42 can talk; listed in the configuration\n" in out
             assert (await said_by(tmp_path, "revoke", "tg", "77"))[:2] == (0, "Revoked.\n")
             assert "77" not in (await said_by(tmp_path, "list"))[1]
