@@ -16,7 +16,7 @@ from forked import Forked, fork
 from holdfast.chaos import ChaosServer
 
 KEY = "a-key-that-is-long-enough"
-READY = "twice to leave."  # the chat takes lines now
+READY = "twice to quit."  # the chat takes lines now
 SERVER = """
 [server]
 port = 0

@@ -59,7 +59,7 @@ def serve(flags: Mapping[str, object]) -> int:
     workspace = loaded.settings.workspace
     if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
-        echo_error(f"holdfast: {place}: agent.workspace is not a folder: {workspace}")
+        echo_error(f"holdfast: {place}: agent.workspace isn't a folder: {workspace}")
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.startup_warnings:
@@ -141,11 +141,11 @@ def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> N
     key = settings.data_dir / "api-key"
     secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
-    further = " and on every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
+    further = " and all other addresses of this machine" if settings.server.host in _EVERY_ADDRESS else ""
     echo(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         echo("No model is configured, so the built-in demo model answers.")
-        echo("For a real one, set a key such as ANTHROPIC_API_KEY and start again.")
+        echo("To use a real model, set a key such as ANTHROPIC_API_KEY and restart.")
     echo(way_in)
     echo(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'')
 
@@ -203,7 +203,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
         if sys.stderr.isatty():
-            echo_error("Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.")
+            echo_error("Stopping. Press Ctrl-C again to quit immediately; no data is lost either way.")
         await self._app.asgi.drain()
         self._app.streams.end()
         await super().shutdown(sockets)

@@ -170,11 +170,9 @@ def _make_spool_dir(settings: Settings) -> None:
             pass
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            _log.warning(
-                "spool_dir %s is full: runs wait while the store can't be written", settings.spool_dir
-            )
+            _log.warning("spool_dir %s is full: runs wait until the store is writable", settings.spool_dir)
             return
-        raise OSError(f"cannot write to spool_dir {settings.spool_dir}: {error.strerror}") from error
+        raise OSError(f"can't write to spool_dir {settings.spool_dir}: {error.strerror}") from error
 
 
 async def _demo(stack: AsyncExitStack) -> Target:

@@ -141,7 +141,7 @@ class InProcessServer(uvicorn.Server):
         if serving.done() or self.should_exit:
             self.leave()
             await serving
-            raise OSError("the server inside this process did not start; holdfast.log says why")
+            raise OSError("the server in this process didn't start; see holdfast.log")
 
     def leave(self) -> None:
         """Let the server end."""

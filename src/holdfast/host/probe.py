@@ -97,7 +97,7 @@ async def probe(
         async with asyncio.timeout(seconds_max):
             answer = await ModelCalls(deps, (target,)).make(request, sink, turn=1)
     except TimeoutError:
-        text = f"no answer in {seconds_max:g} s; a model that is still loading may need longer"
+        text = f"no answer in {seconds_max:g} s; a model that's still loading might need longer"
         failure = Failure(kind="no_first_event", text=text)
     else:
         failure = None if isinstance(answer, Answer) else sink.failure or answer.failure

@@ -198,7 +198,7 @@ async def compacted(window: Terminal) -> None:
     screen = await window.until("the earlier conversation was summarized for the model: about")
     assert screen.count("> /compact hosts") == 1
     await window.say("/compact")
-    await window.until("There is nothing to compact")
+    await window.until("Nothing to compact")
 
 
 async def exported(window: Terminal, folder: Path) -> None:
@@ -273,9 +273,9 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
             await window.say("/attach .env")
-            await window.until("may hold secrets")
+            await window.until("might contain secrets")
             await window.say("/attach notes.txt")
-            await window.until("Goes with your next message: notes.txt")
+            await window.until("Attached to your next message: notes.txt")
             await window.say("read it")
             await window.until(lambda screen: "barnacles" in screen and "⋯" not in screen)
             await window.keys("Escape", "Escape")

@@ -96,7 +96,7 @@ class FileRoutes:
             if begin == end:
                 raise Problem(
                     416,
-                    f"The file has {opened.size} bytes, so it has no such part",
+                    f"Range not satisfiable: the file has {opened.size} bytes",
                     code="no_such_range",
                     param="Range",
                     headers={"Content-Range": f"bytes */{opened.size}"},

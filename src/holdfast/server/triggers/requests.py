@@ -199,9 +199,7 @@ def _check(settings: TriggerSettings) -> None:
     if settings.session_id:
         checked_session_id(settings.session_id)
     if isinstance(settings.when, AfterRun) and settings.when.session_id == settings.session_id:
-        raise bad_request(
-            "A session can't be asked after each of its own runs: that never ends", param="after"
-        )
+        raise bad_request("A session can't trigger itself: 'after' would loop forever", param="after")
     if not 0 <= settings.grace_s <= 86_400:  # noqa: PLR2004  # a day
         raise bad_request("'grace_s' must be between 0 and 86400", param="grace_s")
     if settings.failures_max < 0:
