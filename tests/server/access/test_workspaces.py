@@ -208,7 +208,7 @@ async def test_a_mode_for_the_folder_of_the_last_run_needs_that_folder(tmp_path:
         folder.mkdir()
     async with (
         ChaosServer([Say("done")]) as chaos,
-        served(target_of(chaos), setting=replace(LOCKED, workspace=own)) as server,
+        served(target_of(chaos), setting=replace(locked(), workspace=own)) as server,
     ):
         key = await made(server, "chat", "approve")
         body = {"session_id": "s", "workspace": str(own)}
