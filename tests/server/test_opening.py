@@ -63,4 +63,4 @@ async def test_a_server_ends_if_the_sandbox_that_it_requires_does_not_hold(tmp_p
     process = await start_server(tmp_path)
     _, said = await process.communicate()
     assert await process.wait() == 1
-    assert said.startswith(b"holdfast: The sandbox is required, and none holds here.")
+    assert said.startswith(b'holdfast: sandbox.mode is "require", but no sandbox passes the self-test')

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holdfast.decisions.deadlines import is_local
@@ -13,9 +13,11 @@ from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs
 from holdfast.model_events import TokensUsed
-from holdfast.models.http import ModelHttp
-from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
+
+if TYPE_CHECKING:
+    from holdfast.models.http import ModelHttp
+    from holdfast.models.target_states import TargetStates
 
 SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
 HEDGE_SHARE = 0.5
@@ -64,8 +66,8 @@ def _read_table() -> Any:
 class CallDeps:
     """What all calls share."""
 
-    http: ModelHttp
-    shared: TargetStates
+    http: "ModelHttp"
+    shared: "TargetStates"
     blobs: Blobs
     clock: Clock
     random: Callable[[], float]
