@@ -216,6 +216,19 @@ async def model_chosen(window: Terminal) -> None:
     await window.until("The next messages go to main.")
 
 
+async def retried(window: Terminal, *, times: int) -> None:
+    """Ask again until it's taken: the answer is on the screen a moment before its run has ended."""
+    removed, busy, refused = "the last answer was removed", "A run is in progress", 0
+    while True:
+        await window.say("/retry")
+        screen = await window.until(
+            lambda shown, refused=refused: shown.count(removed) == times or shown.count(busy) > refused
+        )
+        if screen.count(removed) == times:
+            return
+        refused += 1
+
+
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
@@ -236,13 +249,13 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.until("1. two")
             gate.open()
             await window.until(lambda screen: "second" in screen and "⋯" not in screen)
-            await window.say("/retry")
+            await retried(window, times=1)
             await window.until(lambda screen: "third" in screen and "⋯" not in screen)
             await exported(window, tmp_path)
             await window.say("/fork")
             screen = await window.until("You are now in a copy")
             assert screen.count("> /etc/hosts is wrong") == 1, "nothing is printed again"
-            await window.say("/retry")
+            await retried(window, times=2)
             await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
             await compacted(window)
             await window.say("/sessions")
