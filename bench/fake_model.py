@@ -3,7 +3,8 @@
 The path says the wire and the header `x-bench` what to do: `burst N` sends N tokens as fast as the socket
 takes them, `paced N MS` one every so many milliseconds (each answer at a moment of its own within them, so
 that all clients meet the same mixture, however fast they ask), `stamp` one token that holds the time at which
-it was sent. GET /closed tells when the last connection was closed by its client.
+it was sent. GET /closed tells when the last connection was closed by its client, and GET
+/received how many bytes the last request's body had.
 """
 
 import asyncio
@@ -107,6 +108,7 @@ class Connection(asyncio.Protocol):
     """One client."""
 
     closed_s = 0.0
+    received_bytes = 0
 
     def __init__(self, paced: Iterator[int]) -> None:
         self._paced = paced
@@ -151,12 +153,13 @@ class Connection(asyncio.Protocol):
             return
         self._buffer = b""
         path = lines[0].split(b" ")[1]
-        if path == b"/closed":
-            text = b"%.6f" % Connection.closed_s
+        if path in {b"/closed", b"/received"}:
+            text = b"%.6f" % Connection.closed_s if path == b"/closed" else b"%d" % Connection.received_bytes
             self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(text), text))
             return
         wire = next(wire for end, wire in WIRES.items() if path.endswith(end))
         self._busy = True
+        Connection.received_bytes = len(body)
         what, *numbers = headers[b"x-bench"].split(b" ")
         if what == b"stamp":
             self._stamp(wire)

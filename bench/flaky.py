@@ -105,6 +105,8 @@ def run_round(seed: int, options: argparse.Namespace) -> list[str]:
                 output.seek(0)
                 sys.stdout.buffer.write(output.read())
                 sys.exit(f"pytest ended with {code}")
+            if options.texts and code == FAILED:
+                (options.texts / f"seed-{seed}.txt").write_bytes(Path(output.name).read_bytes())
         return failures(report)
 
 
@@ -115,6 +117,7 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=8, help="busy processes beside the tests")
     parser.add_argument("--processes", type=int, default=4, help="test processes")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--texts", type=Path, help="a folder for what pytest printed in rounds that failed")
     parser.add_argument("paths", nargs="*", help="default: the whole suite")
     options = parser.parse_args()
     ever: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What bench/server.py is made of: the processes under test, what they cost, a client that counts tokens."""
+"""Servers under test as processes, their CPU time and memory, and a client that counts tokens."""
 
 import asyncio
 import os
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import aiohttp
 
@@ -16,6 +17,8 @@ TEXT = b'delta":'  # from here on a line is text
 LETTER = b"k"  # each token has one, and what stands around tokens in a line has none
 WHATS = {"burst": "burst 50", "paced": "paced 50 20", "long": "burst 20000", "read": "paced 200 20"}
 WHATS["idle"] = "paced 2 60000"
+CHAT_PATH = "/v1/chat/completions"
+CHAT_BODY = b'{"model":"%b","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 CONFIG = """
 [server]
 port = 0
@@ -68,12 +71,14 @@ def script(name: str, *arguments: str) -> Generator[Server]:
 
 
 @contextmanager
-def holdfast(folder: Path, model_url: str, whats: dict[str, str]) -> Generator[Server]:
+def holdfast(
+    folder: Path, model_url: str, whats: dict[str, str], *, python: str = sys.executable
+) -> Generator[Server]:
     """`holdfast serve` on a data directory in the folder; each name in `whats` is a target."""
     targets = [TARGET.format(name=name, url=model_url, what=what) for name, what in whats.items()]
     config = folder / "holdfast.toml"
     config.write_text(CONFIG.format(folder=folder) + "".join(targets), encoding="utf-8")
-    command = [sys.executable, "-m", "holdfast", "serve", "--config", str(config)]
+    command = [python, "-m", "holdfast", "serve", "--config", str(config)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None
         greeting = process.stdout.readline()
@@ -95,11 +100,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to ask for a stream: its name, the server, and whether it takes two requests."""
+    """One way to ask for a stream."""
 
     name: str
     server: Server
-    route: str
+    route: Literal["runs", "agent chat", "relay", "forwarder"]
 
     async def ask(self, http: aiohttp.ClientSession, what: str, *, target: str, load: Load) -> None:
         """One stream from the first request to its end."""
@@ -117,9 +122,9 @@ class Way:
         if self.route == "forwarder":
             async for line in lines(http, "POST", url + "/", what=what):
                 yield line
-        elif self.route == "chat":
-            body = b'{"model":"%b","stream":true,"messages":[{"role":"user","content":"hi"}]}'
-            async for line in lines(http, "POST", url + "/v1/chat/completions", body=body % target.encode()):
+        elif self.route != "runs":
+            model = f"holdfast/{target}" if self.route == "agent chat" else target
+            async for line in lines(http, "POST", url + CHAT_PATH, body=CHAT_BODY % model.encode()):
                 yield line
         else:
             body = b'{"input":"hi","model":"%b"}' % target.encode()

@@ -24,8 +24,8 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.adapters import ADAPTERS
-from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target, Wire

@@ -2,9 +2,11 @@
 
 Each figure stands beside the same work done by a bare forwarder (the same HTTP client, uvicorn, no journal,
 no agent) in the same run, by one that saves each piece with an fsync before it sends it (between the two lies
-the price of losing nothing), and by the least server that keeps runs (bench/least.py). The model server and
-the servers under test are processes of their own; tokens are counted at the client, CPU at the server. The
-machine is never quiet: factors are worth more than numbers.
+the price of losing nothing), and by the least server that keeps runs (bench/least.py). "runs" is POST
+/v1/runs and its event stream; "agent chat" and "relay" are both POST /v1/chat/completions, where the model's
+name says whether the agent answers or the request is passed on to the provider. The model server and the
+servers under test are processes of their own; tokens are counted at the client, CPU at the server. The
+machine is never quiet, so each figure has its ratio to the least server's in the same round behind it.
 """
 
 import argparse
@@ -27,7 +29,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 async def crowd(ways: list[Way], target: str, *, rounds: int, clients: int) -> None:
-    """One line: runs/s, CPU per token and time to the first token, with the factors to the last way."""
+    """One line: runs/s, CPU per token and time to the first token, each with its ratio to the last way's."""
     what, streams = WHATS[target], clients * (4 if target == "burst" else 2) + 8
     found: dict[str, list[tuple[float, float, float, float]]] = {way.name: [] for way in ways}
     lost = 0
@@ -44,7 +46,7 @@ async def crowd(ways: list[Way], target: str, *, rounds: int, clients: int) -> N
         times = [statistics.median(a[n] / b[n] for a, b in zip(rows, base, strict=True)) for n in range(4)]
         cells.append(
             f"{name}: {rate:6.1f} runs/s ({times[0]:.2f})  {cpu:6.1f} µs/token ({times[1]:.1f})"
-            f"  first {first:6.1f} p95 {late:6.1f} ms ({times[3]:.1f})"
+            f"  first {first:6.1f} ms ({times[2]:.1f}) p95 {late:6.1f} ms ({times[3]:.1f})"
         )
     print(f"{target} {clients:4} at once  " + " | ".join(cells) + (f"  LOST {lost}" if lost else ""))
 
@@ -163,11 +165,13 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
         with holdfast(folder, model.url, WHATS) as server:
             if "memory" in only:
                 await memory(server)
-            ours = [Way("runs", server, "runs"), Way("chat", server, "chat")]
-            bound = [Way("least", least, "runs"), Way("saving forwarder", saving, "forwarder")]
-            await compare(
-                [*ours, *bound, Way("forwarder", bare, "forwarder")], only, rounds=rounds, most=most
-            )
+            ours = [
+                Way("runs", server, "runs"),
+                Way("agent chat", server, "agent chat"),
+                Way("relay", server, "relay"),
+            ]
+            bound = [Way("forwarder", bare, "forwarder"), Way("saving forwarder", saving, "forwarder")]
+            await compare([*ours, *bound, Way("least", least, "runs")], only, rounds=rounds, most=most)
             if "readers" in only:
                 for count in (1, 10, 100, 1000):
                     await readers(server, count)
@@ -176,7 +180,7 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
 
 
 async def compare(ways: list[Way], only: set[str], *, rounds: int, most: int) -> None:
-    """The tables in which the forwarder has its place."""
+    """The tables of several servers."""
     for way in ways:
         await at_once(way, WHATS["burst"], target="burst", streams=50, clients=5)
     for target in ("burst", "paced"):

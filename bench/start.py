@@ -16,7 +16,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -72,18 +73,24 @@ def _answers(url: str) -> bool:
         return False
 
 
+@contextmanager
+def own_home() -> Generator[Mapping[str, str]]:
+    """The environment of a program with an empty home and no settings."""
+    home = Path(tempfile.mkdtemp(prefix="holdfast-start-"))
+    inherited = os.environ.items()  # noqa: TID251  # a bench is an edge too
+    environment = {key: value for key, value in inherited if not key.startswith("HOLDFAST_")}
+    try:
+        yield environment | {"HOME": str(home)}
+    finally:
+        shutil.rmtree(home)
+
+
 def measure(
     name: str, take: Callable[[list[str], Mapping[str, str]], Start], command: list[str], *, times: int
 ) -> None:
     """Take the start so often, and print what it took."""
-    home = Path(tempfile.mkdtemp(prefix="holdfast-start-"))
-    inherited = os.environ.items()  # noqa: TID251  # a bench is an edge too
-    environment = {key: value for key, value in inherited if not key.startswith("HOLDFAST_")}
-    environment |= {"HOME": str(home)}
-    try:
+    with own_home() as environment:
         starts = [take(command, environment) for _ in range(times + 1)][1:]
-    finally:
-        shutil.rmtree(home)
     clock = sorted(start.clock_s for start in starts)
     cpu_s = median(start.cpu_s for start in starts)
     print(f"{name:<18} {median(clock):6.3f} s   ({clock[0]:.3f} to {clock[-1]:.3f})   CPU {cpu_s:.3f} s")

@@ -27,13 +27,12 @@ FIRST_ERROR = 400
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made by scripts/docs.py from the code; change it there. -->"
 EXIT_CODES = """
-Exit codes: 0 it worked, 1 it did not (the reason is on standard error), 2 the command was used wrongly. A
-command that was stopped by Ctrl-C ends with 130; for `chat` and `serve` that is the way to end them, with 0.
-Some commands have more exit codes; see their help.
+Exit codes: 0 success, 1 failure (the reason is on standard error), 2 usage error. Ctrl-C exits with 130,
+except that it exits `chat` and `serve` with 0. Some commands have more exit codes; see their help.
 
-Output is plain when it does not go to a terminal, and `NO_COLOR` is honoured. Every command takes
-`--help`. `holdfast` alone is `holdfast chat`, and takes its options. `holdfast --install-completion` lets
-your shell complete commands and options with Tab.
+Output is plain text unless it goes to a terminal. `NO_COLOR` turns off colors. Every command has `--help`.
+`holdfast` without a command is `holdfast chat`, and takes its options. To complete commands and options with
+Tab, run `holdfast --install-completion`.
 """
 HTTP_INTRO = """
 One port serves everything. The same, for programs: `GET /openapi.json`; for people: `GET /docs` of a

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -259,6 +259,7 @@ class Setting:
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
     memory: MemoryMode = "off"
+    opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -305,6 +306,7 @@ async def served(
             skills=setting.skills,
             memory=setting.memory,
             brought=setting.brought,
+            opened=setting.opened,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner, also=setting.also)

@@ -11,12 +11,15 @@ from holdfast import events as e
 from holdfast.codec import (
     TYPES,
     UPCASTS,
+    EncodedEvents,
     UnreadableEvent,
+    bodies_of,
     decode,
     encodable,
     encode,
     encode_value,
     native_frame,
+    numbered,
     type_of,
 )
 from holdfast.values import HistoryMessage
@@ -173,12 +176,25 @@ def test_a_lone_surrogate_is_escaped_wherever_it_stands() -> None:
         name="read_file",
         args={"path": "a\udcff", "also": ["b\udc80", 3], "k\udcff": None},
     )
-    stored = encodable(asked)
+    stored, body = encodable(asked)
     assert isinstance(stored, e.ToolAsked)
     assert stored.args == {"path": "a\\udcff", "also": ["b\\udc80", 3], "k\\udcff": None}
-    assert decode(encode(stored)) == stored
+    assert decode(body) == stored
 
 
 def test_an_event_that_can_be_stored_is_left_as_it_is() -> None:
     said = e.TextDelta(at_ms=1, run_id="r", segment=0, text="é")
-    assert encodable(said) is said
+    assert encodable(said) == (said, encode(said))
+    assert encodable(said)[0] is said
+
+
+def test_encoded_events_keep_their_bodies() -> None:
+    said = e.TextDelta(at_ms=1, run_id="r", segment=0, text="é")
+    encoded = EncodedEvents()
+    encoded.add(said, b"its body")
+    assert (list(encoded), bodies_of(encoded)) == ([said], [b"its body"])
+    assert bodies_of([said]) == [encode(said)]
+
+
+def test_a_body_is_numbered_without_decoding_it() -> None:
+    assert numbered(3, b'{"type":"x"}') == b'{"seq":3,"type":"x"}'

@@ -8,9 +8,9 @@ from holdfast.messages import (
     AssistantMessage,
     ModelRequest,
     SaidText,
+    ToolMessage,
     ToolSpec,
     UserMessage,
-    estimated_tokens,
 )
 from holdfast.values import FilePart, ImagePart, OutputFormat, TextPart
 
@@ -18,13 +18,13 @@ from holdfast.values import FilePart, ImagePart, OutputFormat, TextPart
 def test_instructions_and_tools_count_by_their_length() -> None:
     tool = ToolSpec("abcd", "e" * 14, schema={})
     request = ModelRequest(messages=(), instructions="i" * 20, tools=(tool,))
-    assert estimated_tokens(request) == (20 + 4 + 14 + 2) // 4
+    assert request.input_tokens == (20 + 4 + 14 + 2) // 4
 
 
 def test_the_schema_of_the_answer_counts() -> None:
     schema: dict[str, object] = {"type": "object"}
     request = ModelRequest(messages=(), output=OutputFormat(schema=schema))
-    assert estimated_tokens(request) == len('{"type":"object"}') // 4
+    assert request.input_tokens == len('{"type":"object"}') // 4
 
 
 def test_attachments_count_as_what_they_usually_cost() -> None:
@@ -34,16 +34,26 @@ def test_attachments_count_as_what_they_usually_cost() -> None:
         FilePart(blob="c", media_type="application/pdf", name="d"),
     )
     said = UserMessage("u" * 8, parts)
-    assert estimated_tokens(ModelRequest(messages=(said,))) == (
+    assert ModelRequest(messages=(said,)).input_tokens == (
         MESSAGE_TOKENS + 2 + 10 + IMAGE_TOKENS + FILE_TOKENS
     )
 
 
 def test_what_the_model_said_and_asked_for_counts() -> None:
     said = AssistantMessage((SaidText("s" * 10), AskedTool("t", "name", args={"a": 1}, bad_args="bad")))
-    assert estimated_tokens(ModelRequest(messages=(said,))) == MESSAGE_TOKENS + (10 + 4 + 7 + 3) // 4
+    assert ModelRequest(messages=(said,)).input_tokens == MESSAGE_TOKENS + (10 + 4 + 7 + 3) // 4
 
 
 def test_a_name_that_the_client_declared_is_the_clients() -> None:
     request = ModelRequest(messages=(), client_tools=frozenset({"shell"}))
     assert [request.owner_of(name) for name in ("shell", "read_file")] == ["client", "holdfast"]
+
+
+def test_a_message_knows_its_size_its_calls_and_what_it_was_turned_into() -> None:
+    result = ToolMessage("t1", "shell", "a" * 40)
+    assert result.tokens == MESSAGE_TOKENS + 10
+    answer = AssistantMessage((SaidText("so"), AskedTool("t1", "shell")))
+    assert answer.tool_ids == ("t1",)
+    answer.encoded["main", "dialect"] = b"{}"
+    assert answer.encoded == {("main", "dialect"): b"{}"}
+    assert answer == AssistantMessage(answer.items)

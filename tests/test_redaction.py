@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
+from holdfast.codec import encode
 from holdfast.redaction import MARK, Redactor, StreamFilter, is_like_key, without_keys
 from holdfast.values import Failure
 
@@ -69,6 +70,17 @@ def test_an_event_is_cleaned_wherever_the_secret_stands() -> None:
     harmless = e.RunResumed(at_ms=1, run_id="r", after="short")
     assert secrets.redact(harmless) is harmless
     assert Redactor().redact(ended) is ended
+
+
+def test_an_event_is_encoded_as_it_is_stored() -> None:
+    """P11: escaped first, so that no text keeps a secret from being found."""
+    asked = e.ToolAsked(
+        at_ms=1, run_id="r", tool_call_id="t", name="x", args={"a": "sk-abcabcd", "b": "\udcff"}
+    )
+    stored, body = Redactor(["sk-abcabcd"]).stored(asked)
+    assert isinstance(stored, e.ToolAsked)
+    assert stored.args == {"a": MARK, "b": "\\udcff"}
+    assert body == encode(stored)
 
 
 def test_a_secret_with_a_quote_and_a_backslash_is_cleaned_out_of_events_too() -> None:

@@ -23,6 +23,7 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
 DOCSTRING = re.compile(r'(?:#[^\n]*\n)*r?"""[A-Z`]')
 IMPORTED = re.compile(r"^[ \t]*from holdfast[\w.]* import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 PRIVATE = re.compile(r"(?<!\bas )\b_(?!_version__)\w*")
+WITH_A_MEMORY = re.compile(r"\b(AsksAbout|Counted)\(")
 PARSER = re.compile(r"\b(tomllib\.loads?|yaml\.(safe_|full_)?load)\b")
 # Ruff bans `print`; these are the other ways. A module that draws by itself is listed with its reason.
 TO_THE_TERMINAL = re.compile(
@@ -166,6 +167,23 @@ def test_tests_use_public_names_only() -> None:
         for found in PRIVATE.finditer(imported[1])
     ]
     assert private == []
+
+
+def test_no_test_file_is_imported() -> None:
+    """Shared code is in a file without `test_`, because an imported test runs twice."""
+    imports = re.compile(r"^[ \t]*(from|import) (?!aiohttp)([\w.]*\.)?test_", re.MULTILINE)
+    assert [m.name for m in _modules("tests/*.py", "bench/*.py") if imports.search(m.text)] == []
+
+
+def test_no_judge_or_tool_with_a_memory_is_shared_by_tests() -> None:
+    """Whatever one test allows for good, the next one would never be asked about."""
+    shared: list[str] = []
+    for module in _modules("tests/*.py"):
+        if "AsksAbout(" not in module.text and "Counted(" not in module.text:
+            continue
+        kept = [node for node in ast.parse(module.text).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+        shared += [f"{module.name}:{node.lineno}" for node in kept if WITH_A_MEMORY.search(ast.unparse(node))]
+    assert shared == []
 
 
 def test_only_one_module_builds_the_answer_to_an_ask() -> None:

@@ -4,7 +4,7 @@ The stored body starts with the event's type and has no seq. A native frame is t
 in front, so an event is encoded once for any number of readers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast, get_args
 
@@ -52,16 +52,38 @@ def encode_value(value: object) -> bytes:
     return _encoder.encode(value)
 
 
-def encodable(event: Event) -> Event:
-    """The event with each lone surrogate escaped, because JSON can't hold one; usually the same event.
+def encodable(event: Event) -> tuple[Event, bytes]:
+    """The event with each lone surrogate escaped, because JSON can't hold one, and its body.
 
-    Tools bring such texts, for example the names of files that aren't UTF-8.
+    Usually it is the same event. Tools bring such texts, for example the names of files that aren't UTF-8.
     """
     try:
-        encode(event)
+        return event, _encoder.encode(event)
     except UnicodeEncodeError:
-        return decode(encode_value(_escaped(msgspec.to_builtins(event))))
-    return event
+        escaped = decode(encode_value(_escaped(msgspec.to_builtins(event))))
+        return escaped, _encoder.encode(escaped)
+
+
+class EncodedEvents(list[Event]):
+    """Events together with their bodies, so that a store needn't encode them again."""
+
+    __slots__ = ("bodies",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[bytes] = []
+
+    def add(self, event: Event, body: bytes) -> None:
+        """Add an event with its body."""
+        self.append(event)
+        self.bodies.append(body)
+
+
+def bodies_of(events: Sequence[Event]) -> list[bytes]:
+    """The bodies of the events, each encoded unless it is already."""
+    return (
+        events.bodies if isinstance(events, EncodedEvents) else [_encoder.encode(event) for event in events]
+    )
 
 
 def _escaped(value: Any) -> Any:
@@ -118,7 +140,7 @@ def type_of(event: Event) -> str:
 
 def native_frame(seq: int, body: bytes) -> bytes:
     """The SSE frame of one stored event: the id line and the body with its seq in front."""
-    return b"id: %d\ndata: %b\n\n" % (seq, numbered(seq, body))
+    return b'id: %d\ndata: {"seq":%d,%b\n\n' % (seq, seq, body[1:])
 
 
 def numbered(seq: int, body: bytes) -> bytes:

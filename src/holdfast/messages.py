@@ -1,19 +1,38 @@
 """What a model is shown: the messages and tools of one request, the same for every wire."""
 
-from typing import TypeAlias
+from functools import cached_property
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
 from holdfast.values import ImagePart, OutputFormat, Part, TextPart, ToolOwner
 
 ANSWER_BYTES_MAX = 32_000_000
+CHARS_PER_TOKEN = 4
+IMAGE_TOKENS = 1_500
+FILE_TOKENS = 2_000
+MESSAGE_TOKENS = 4
 
 
-class UserMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
+class _KeptMessage(msgspec.Struct, frozen=True, dict=True):
+    """A message that is sent again with each call of its session, and keeps what it was turned into."""
+
+    @cached_property
+    def encoded(self) -> dict[tuple[str, str], bytes]:
+        """Its JSON on a wire, by the target and its dialect; only if no attachment is part of it."""
+        return {}
+
+
+class UserMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
     """What a person said."""
 
     text: str
     parts: tuple[Part, ...] = ()
+
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated, as for every message: it's shown again in each call of its session."""
+        return MESSAGE_TOKENS + _tokens_of(self.text, self.parts)
 
 
 class SaidText(msgspec.Struct, frozen=True, omit_defaults=True, tag="text", tag_field="kind"):
@@ -49,13 +68,24 @@ class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag
 Said: TypeAlias = SaidText | Thought | AskedTool
 
 
-class AssistantMessage(msgspec.Struct, frozen=True, tag="assistant", tag_field="role"):
+class AssistantMessage(_KeptMessage, frozen=True, tag="assistant", tag_field="role"):
     """One answer of the model, in the order in which it came."""
 
     items: tuple[Said, ...]
+    parts: ClassVar[tuple[Part, ...]] = ()  # only other messages have attachments
+
+    @cached_property
+    def tool_ids(self) -> tuple[str, ...]:
+        """The ids of the tool calls."""
+        return tuple([item.tool_call_id for item in self.items if isinstance(item, AskedTool)])
+
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated."""
+        return MESSAGE_TOKENS + sum(map(_said_chars, self.items)) // CHARS_PER_TOKEN
 
 
-class ToolMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
+class ToolMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
     """What a tool call brought."""
 
     tool_call_id: str
@@ -64,19 +94,29 @@ class ToolMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", t
     ok: bool = True
     parts: tuple[Part, ...] = ()
 
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated."""
+        return MESSAGE_TOKENS + _tokens_of(self.text, self.parts)
+
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 
-class ToolSpec(msgspec.Struct, frozen=True):
+class ToolSpec(msgspec.Struct, frozen=True, dict=True):
     """A tool as the model is told of it; `schema` is JSON Schema of an object."""
 
     name: str
     description: str
     schema: dict[str, object]
 
+    @cached_property
+    def schema_json(self) -> bytes:
+        """The schema as it is sent, encoded once for all requests."""
+        return msgspec.json.encode(self.schema)
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+
+class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """One logical request; it never ends with an assistant message."""
 
     messages: tuple[Message, ...]
@@ -96,41 +136,32 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     cache_key: str = ""
     spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them
 
+    @cached_property
+    def input_tokens(self) -> int:
+        """Estimated, within a factor of about one and a half."""
+        chars = len(self.instructions)
+        for tool in self.tools:
+            chars += len(tool.name) + len(tool.description) + len(tool.schema_json)
+        if self.output is not None:
+            chars += len(msgspec.json.encode(self.output.schema))
+        return chars // CHARS_PER_TOKEN + sum([message.tokens for message in self.messages])
+
     def owner_of(self, tool: str) -> ToolOwner:
         """Who runs a call of the tool."""
         return "client" if tool in self.client_tools else "holdfast"
 
 
-CHARS_PER_TOKEN = 4
-IMAGE_TOKENS = 1_500
-FILE_TOKENS = 2_000
-MESSAGE_TOKENS = 4
-
-
-def estimated_tokens(request: ModelRequest) -> int:
-    """The input tokens of the request, within a factor of about one and a half."""
-    chars = len(request.instructions) + sum(
-        len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.schema))
-        for tool in request.tools
-    )
-    if request.output is not None:
-        chars += len(msgspec.json.encode(request.output.schema))
-    return chars // CHARS_PER_TOKEN + sum(map(_message_tokens, request.messages))
-
-
-def _message_tokens(message: Message) -> int:
-    if isinstance(message, AssistantMessage):
-        chars = sum(
-            len(item.name) + len(item.bad_args) + len(msgspec.json.encode(item.args))
-            if isinstance(item, AskedTool)
-            else len(item.text)
-            for item in message.items
-        )
-        return MESSAGE_TOKENS + chars // CHARS_PER_TOKEN
-    return MESSAGE_TOKENS + len(message.text) // CHARS_PER_TOKEN + sum(map(_part_tokens, message.parts))
+def _tokens_of(text: str, parts: tuple[Part, ...]) -> int:
+    return len(text) // CHARS_PER_TOKEN + sum(map(_part_tokens, parts))
 
 
 def _part_tokens(part: Part) -> int:
     if isinstance(part, TextPart):
         return len(part.text) // CHARS_PER_TOKEN
     return IMAGE_TOKENS if isinstance(part, ImagePart) else FILE_TOKENS
+
+
+def _said_chars(item: Said) -> int:
+    if isinstance(item, AskedTool):
+        return len(item.name) + len(item.bad_args) + len(msgspec.json.encode(item.args))
+    return len(item.text)

@@ -50,6 +50,9 @@ class ArgsPiece(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
+PIECES = (TextPiece, ReasoningPiece, ArgsPiece)
+
+
 class ItemClosed(msgspec.Struct, frozen=True):
     """The protocol closed the item: its whole text (of a tool: the arguments), and what goes back with it.
 

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 import msgspec
 
-from holdfast.codec import decode, encode
+from holdfast.codec import decode, encodable, encode
 from holdfast.events import Event
 
 CHARS_MIN = 6  # anything shorter is likely to occur in ordinary text
@@ -95,13 +95,19 @@ class Redactor:
 
     def redact(self, event: Event) -> Event:
         """The event without secrets in any of its fields; usually the same event."""
-        if not self._encoded_forms:
-            return event
-        body = encode(event)
-        if not any(secret in body for secret in self._encoded_forms):
-            return event
-        # Text by text: replacing in the encoded bytes could break an escape sequence.
-        return decode(msgspec.json.encode(self._redact_value(msgspec.json.decode(body))))
+        return self._redacted(event, encode(event))[0] if self._encoded_forms else event
+
+    def stored(self, event: Event) -> tuple[Event, bytes]:
+        """The event as it can be stored, without secrets and encodable, and its body."""
+        return self._redacted(*encodable(event))
+
+    def _redacted(self, event: Event, body: bytes) -> tuple[Event, bytes]:
+        for secret in self._encoded_forms:
+            if secret in body:
+                # Text by text: replacing in the encoded bytes could break an escape sequence.
+                redacted = decode(msgspec.json.encode(self._redact_value(msgspec.json.decode(body))))
+                return redacted, encode(redacted)
+        return event, body
 
     def _redact_value(self, value: Any) -> Any:
         match value:

@@ -192,7 +192,9 @@ async def test_a_stored_rule_answers_the_open_approvals_that_offer_it(
     choice: Choice, answered: set[str], tmp_path: Path
 ) -> None:
     """P8: for the same action and no other, in its session or in all; the log names the rule."""
-    same, other = CallTool("shell", {"command": "touch x"}), CallTool("shell", {"command": "touch y"})
+    # The same rule is offered for both: it covers the program and the files, whether it appends or replaces.
+    same = CallTool("shell", {"command": "echo x >> f"})
+    other = CallTool("shell", {"command": "echo x > f"})
     store = MemoryStore()
     judge = ConfiguredJudge(home=tmp_path, always=AlwaysGrants(store))
     scripts = ([same, same], [other], [same])
@@ -218,7 +220,7 @@ async def test_a_stored_rule_answers_the_open_approvals_that_offer_it(
         ]
         rule = grant_of_approval(found["a"].approval_id)
         assert {(one.choice, one.by) for one in by_rule} <= {("once", f"rule {rule}")}
-        assert all("touch x" in one.reason for one in by_rule)
+        assert all("echo x" in one.reason for one in by_rule)
         assert len(by_rule) == len(answered) - 1
 
 

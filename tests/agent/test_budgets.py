@@ -15,7 +15,7 @@ from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
-from holdfast.models.prices import Prices
+from holdfast.models.call_deps import Prices
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.targets import Target
 from holdfast.values import Budget

@@ -119,3 +119,26 @@ async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them()
         await log.settled()
         assert await store.last_seq("s") == 6
     await store.close()
+
+
+async def test_the_start_of_a_call_is_written_with_its_first_words_or_after_a_beat() -> None:
+    """P2: whoever waits for it to be on disk waits for neither."""
+    store = MemoryStore()
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
+    started = e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=1)
+    async with RunLog(store, SystemClock(), run=("s", "r"), fence=await store.claim("s")) as log:
+        log.batcher = DeltaBatcher(beat_s=NEVER_S)
+        following = aiter(store.follow("s", after=1))
+        log.emit(started)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert await store.last_seq("s") == 1
+        log.say(1, "hello")
+        assert [type(record.event) for record in await anext(following)] == [e.CallStarted, e.TextDelta]
+        log.emit(started)
+        await log.settled()
+        assert [type(record.event) for record in await anext(following)] == [e.CallStarted]
+        log.batcher = DeltaBatcher(beat_s=0.0)
+        log.emit(started)
+        assert [type(record.event) for record in await anext(following)] == [e.CallStarted]
+    await store.close()

@@ -14,7 +14,7 @@ SECRET = "not for models"  # noqa: S105 - nobody's
 
 
 async def told(root: Path, *, kept_out: tuple[str, ...] = ()) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         workspace = Workspace(root, kept_out=kept_out)
         guides = await asyncio.to_thread(guides_of, workspace)
         return instructions_with(guides, "Be brief.", "", "And kind.").text

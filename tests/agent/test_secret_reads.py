@@ -73,7 +73,7 @@ def folder(tmp_path: Path) -> Path:
 
 def is_allowed(text: str, folder: Path) -> bool:
     action = Action(tool="shell", summary=text, argv=("/bin/bash", "-c", text), paths=(str(folder),))
-    judge = ConfiguredJudge(home=folder.parent / "home", secret_finder=SecretFiles({"PATH": PATH}))
+    judge = ConfiguredJudge(home=folder.parent / "home", secret_finder=lambda: SecretFiles({"PATH": PATH}))
     return isinstance(judge.verdict(action, (), workspace=folder), Allow)
 
 

@@ -22,8 +22,8 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ToolSpec
+from holdfast.models.call_deps import Prices
 from holdfast.models.http import ModelHttp
-from holdfast.models.prices import Prices
 from holdfast.runner.asks import ApprovalVerdict, QuestionAnswer
 from holdfast.runner.inbox import Inbox, IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits

@@ -80,7 +80,7 @@ async def test_an_answer_that_is_never_confirmed_is_given_up_aloud(tmp_path: Pat
             Settings(server=ServerSettings(data_dir=str(tmp_path)), channels=channels)
         )
         assert (found.state, found.facts) == ("note", {"given_up": 1, "rejected": 0})
-        assert "may not have arrived" in found.text
+        assert "might not have been delivered" in found.text
 
 
 async def test_a_message_that_is_refused_is_told_of_in_the_chat() -> None:

@@ -38,10 +38,9 @@ async def test_what_is_intended_as_the_queue_of_a_chat_empties_is_sent() -> None
     await store.append(LOG, [CREATED])
     log = ChannelLog(store, LOG, await store.claim(LOG))
     sending = asyncio.create_task(OutboxSender(log, _Carrier(), store=store, clock=SystemClock()).run())
-    async with asyncio.timeout(30):
-        for number in range(TIMES):
-            await log.append(e.DeliveryIntended(at_ms=1, chat="1", message=f"m{number}", body="hi"))
-            await log.until(lambda: not log.state.outbox.queues)
+    for number in range(TIMES):
+        await log.append(e.DeliveryIntended(at_ms=1, chat="1", message=f"m{number}", body="hi"))
+        await log.until(lambda: not log.state.outbox.queues)
     sending.cancel()
     await asyncio.wait([sending])
     assert [one.state for one in log.state.outbox.deliveries.values()] == ["confirmed"] * TIMES
@@ -54,18 +53,17 @@ async def test_a_message_that_is_taken_as_the_last_of_its_session_is_settled_is_
         await world.store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
         log = ChannelLog(world.store, LOG, await world.store.claim(LOG))
         watching = asyncio.create_task(Watching(deps_of(world), log, dialect=DIALECT).run())
-        async with asyncio.timeout(30):
-            for number in range(TIMES):
-                taken = e.ChannelUpdateTaken(
-                    at_ms=1,
-                    key=f"k{number}",
-                    became="message",
-                    chat="1",
-                    user="1",
-                    session_id="s",
-                    message_id=f"m{number}",
-                )
-                await log.append(taken)
-                await log.until(lambda: not log.state.awaited)
+        for number in range(TIMES):
+            taken = e.ChannelUpdateTaken(
+                at_ms=1,
+                key=f"k{number}",
+                became="message",
+                chat="1",
+                user="1",
+                session_id="s",
+                message_id=f"m{number}",
+            )
+            await log.append(taken)
+            await log.until(lambda: not log.state.awaited)
         watching.cancel()
         await asyncio.wait([watching])

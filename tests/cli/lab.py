@@ -16,7 +16,7 @@ from forked import Forked, fork
 from holdfast.chaos import ChaosServer
 
 KEY = "a-key-that-is-long-enough"
-READY = "twice to leave."  # the chat takes lines now
+READY = "twice to quit."  # the chat takes lines now
 SERVER = """
 [server]
 port = 0
@@ -108,6 +108,15 @@ class Serving:
         data = None if body is None else json.dumps(body)
         async with self.http.request(method, self.url + path, data=data) as answer:
             return await answer.json()
+
+    async def until(self, run_id: str, kind: str) -> dict[str, Any]:
+        """The run's first event of the kind."""
+        path = f"{self.url}/v1/runs/{run_id}/events?view=native"
+        async with self.http.get(path) as answer:
+            async for line in answer.content:
+                if line.startswith(b"data: ") and (event := json.loads(line[6:]))["type"] == kind:
+                    return event
+        raise AssertionError(f"{kind} never came")
 
     async def types(self, run_id: str) -> list[str]:
         """The types of the run's events, up to its end."""

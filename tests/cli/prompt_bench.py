@@ -11,6 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from holdfast import events as e
+from holdfast.cli.ask_menu import GUARD_S, TypeAheadGuard
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
 from holdfast.cli.terminal.renderer import AskEvent
 from holdfast.values import Action
@@ -80,3 +81,18 @@ async def bench() -> AsyncGenerator[Bench]:
         finally:
             prompt.leave()
             await reading
+
+
+async def check_early_keys_do_not_count(guard_on: Callable[[Callable[[], float]], TypeAheadGuard]) -> None:
+    """P8: a key that its typist pressed before reading the ask is no consent."""
+    clock = HandClock()
+    guard = guard_on(clock)
+    assert not guard.lets_through(), "before the ask is drawn"
+    guard.drawn()
+    clock.now_s += GUARD_S * 0.9
+    assert not guard.lets_through(), "just after it is drawn"
+    clock.now_s += GUARD_S * 0.9
+    assert not guard.lets_through(), "in the middle of typing"
+    clock.now_s += GUARD_S * 1.1
+    assert guard.lets_through()
+    assert guard.lets_through(), "from then on every key counts, however quickly it follows"

@@ -122,7 +122,7 @@ async def test_a_prompt_whose_session_is_opened_again_ends_with_a_reason() -> No
         prompt = asyncio.create_task(agent.prompt(session, [text_block("go")]))
         await editor.until("one ")
         await agent.load_session("/", session)
-        with pytest.raises(RequestError, match="opened again"):
+        with pytest.raises(RequestError, match="reopened"):
             await prompt
         await agent.cancel(session)
 

@@ -1,7 +1,6 @@
 """The menu of an ask: which keys answer it, and which come too early to mean it."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from cli.prompt_bench import ASKED, HandClock, bench
+from cli.prompt_bench import ASKED, HandClock, bench, check_early_keys_do_not_count
 from holdfast import events as e
 from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
@@ -22,22 +21,8 @@ QUESTION = e.QuestionAsked(
 )
 
 
-async def check_early_keys_do_not_count(guard_on: Callable[[Callable[[], float]], TypeAheadGuard]) -> None:
-    """P8: a key that its typist pressed before reading the ask is no consent."""
-    clock = HandClock()
-    guard = guard_on(clock)
-    assert not guard.lets_through(), "before the ask is drawn"
-    guard.drawn()
-    clock.now_s += GUARD_S * 0.9
-    assert not guard.lets_through(), "just after it is drawn"
-    clock.now_s += GUARD_S * 0.9
-    assert not guard.lets_through(), "in the middle of typing"
-    clock.now_s += GUARD_S * 1.1
-    assert guard.lets_through()
-    assert guard.lets_through(), "from then on every key counts, however quickly it follows"
-
-
 async def test_keys_count_once_the_ask_was_on_the_screen_and_the_keyboard_was_quiet() -> None:
+    """P8: a key that its typist pressed before reading the ask is no consent."""
     await check_early_keys_do_not_count(TypeAheadGuard)
 
 
@@ -128,7 +113,10 @@ async def test_after_an_early_key_the_hint_is_drawn_anew_once_keys_count() -> No
     with create_pipe_input() as keyboard:
         session: PromptSession[str] = PromptSession(input=keyboard, output=DummyOutput())
         early: list[str] = []
-        answer: Callable[[str], None] = lambda line: session.app.exit(result=line)  # noqa: E731
+
+        def answer(line: str) -> None:
+            session.app.exit(result=line)
+
         keys = MenuKeys(lambda: menu, answer=answer, keep_early=early.append)
 
         def drawn(_: Application[str]) -> None:

@@ -43,7 +43,7 @@ async def answering(answer: bytes) -> AsyncGenerator[str]:
 async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_means_to() -> None:
     """P3: a command that only reads goes on without it."""
     async with answering(b"") as url, Client(url) as client:
-        with pytest.raises(Unreachable, match=f"no answer from {url} .no answer in time"):
+        with pytest.raises(Unreachable, match=f"no answer from {url} .no response in time"):
             await check_server(client, url, within_s=0.05)
 
 
@@ -57,7 +57,7 @@ async def test_what_answers_and_is_none_of_ours_is_called_so(answer: bytes) -> N
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [(__version__, ""), ("0.0.1", "the server is Holdfast 0.0.1"), ("", "doesn't tell its version")],
+    [(__version__, ""), ("0.0.1", "the server is Holdfast 0.0.1"), ("", "doesn't report its version")],
 )
 async def test_another_version_is_said_in_one_line_and_the_same_one_is_not(
     capsys: pytest.CaptureFixture[str], version: str, words: str

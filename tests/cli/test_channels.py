@@ -43,9 +43,9 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             assert (await said_by(tmp_path, "allow", "tg", "77"))[:2] == (0, "Allowed.\n")
             code, out, _ = await said_by(tmp_path, "list")
             assert re.search(r"tg +telegram +connected", out)
-            assert "tg: User 7 (7) may talk and approve; paired with a code\n" in out
-            assert "tg: 77 may talk; allowed\n" in out
-            assert "tg: 42 may talk; named in the settings\n" in out
+            assert "tg: User 7 (7) can talk and approve; paired with a code\n" in out
+            assert "tg: 77 can talk; allowed\n" in out
+            assert "tg: 42 can talk; listed in the configuration\n" in out
             assert (await said_by(tmp_path, "revoke", "tg", "77"))[:2] == (0, "Revoked.\n")
             assert "77" not in (await said_by(tmp_path, "list"))[1]
             assert (await said_by(tmp_path, "test", "tg", str(OWNER)))[:2] == (0, "Delivered.\n")
@@ -53,7 +53,7 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             assert code != 0
             assert out == "Not delivered: Bad Request: chat not found.\n"
             _, out, _ = await said_by(tmp_path, "log", "tg")
-            assert re.search(r"! +not accepted +999 +Bad Request: chat not found", out)
+            assert re.search(r"! +rejected +999 +Bad Request: chat not found", out)
             assert re.search(r"person allowed +7 +User 7 as approver with a code", out)
             code, _, hint = await said_by(tmp_path, "log", "other")
             assert code != 0

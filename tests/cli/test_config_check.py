@@ -27,7 +27,7 @@ def test_every_value_is_shown_with_its_source() -> None:
     assert shown(lines, "host") == 'host = "::1" # HOLDFAST_HOST'
     assert shown(lines, "max_concurrent_runs") == f"max_concurrent_runs = 5 # {FILE}, line 9"
     assert shown(lines, "durability") == 'durability = "power" # default'
-    assert shown(lines, "api_keys") == "api_keys = (made at the first start) # default"
+    assert shown(lines, "api_keys") == "api_keys = (generated on the first start) # default"
     assert shown(lines, "instructions") == f'instructions = "Be brief." # {FILE}, line 11'
     assert shown(lines, "tokens") == "tokens = 0 # default"
 

@@ -41,9 +41,8 @@ async def test_a_list_in_a_terminal_says_what_each_run_was_about_and_cuts_no_app
             assert shown[about] == "    tidy up the attic, and then write a long report"
             assert shown[about - 1].split()[1] == "completed"
         async with serving(tmp_path) as server:
-            await server.call("POST", "/v1/runs", {"input": "make it"})
-            while not (await server.call("GET", "/v1/approvals"))["data"]:
-                pass
+            run_id = (await server.call("POST", "/v1/runs", {"input": "make it"}))["run_id"]
+            await server.until(run_id, "approval.asked")
             async with terminal(*HOLDFAST, "approvals", "list", *on.split(), folder=tmp_path) as other:
                 screen = await other.until("exit=0")
                 assert COMMAND.strip() in screen.replace("\n", "")

@@ -26,7 +26,7 @@ async def test_a_pasted_address_signs_in_and_forget_deletes_it(tmp_path: Path) -
         await process.stdin.drain()
         printed, errors = await process.communicate()
         assert process.returncode == 0, errors
-        assert "That is not the address of this sign-in" in printed.decode()
+        assert "That isn't this sign-in's URL" in printed.decode()
         assert "Signed in to tracker. It has 1 tool" in printed.decode()
         folder = tmp_path / "data" / "mcp-sign-ins"
         assert len(list(folder.glob("*.json"))) == 1

@@ -51,7 +51,7 @@ def test_a_pipe_that_stays_silent_is_not_waited_for_forever(capsys: pytest.Captu
     reader, writer = os.pipe()
     with os.fdopen(reader) as stdin, os.fdopen(writer, "w"):
         assert read_task(["hello"], stdin, first_byte_s=0.01) == "hello"
-    assert "nothing came from standard input" in capsys.readouterr().err
+    assert "no data on standard input" in capsys.readouterr().err
 
 
 def test_an_input_that_is_too_large_is_refused_with_what_to_do() -> None:
@@ -65,5 +65,5 @@ def test_an_input_that_is_too_large_is_refused_with_what_to_do() -> None:
 def test_what_is_piped_in_and_is_no_text_is_told_in_a_line(errors: str) -> None:
     """P12: also where the locale says nothing, and Python reads bytes as half characters."""
     stdin = io.TextIOWrapper(io.BytesIO(b"a picture: \xff\xd8"), encoding="utf-8", errors=errors)
-    with pytest.raises(SystemExit, match="standard input is not UTF-8 text"):
+    with pytest.raises(SystemExit, match="standard input isn't UTF-8 text"):
         read_task(["describe", "-"], stdin)

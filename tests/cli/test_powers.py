@@ -64,6 +64,6 @@ async def test_skills_that_were_trusted_here_are_listed_here(
         await asyncio.to_thread((folder / "SKILL.md").write_text, text)
     assert "workspace, not trusted" in (await command(tmp_path, "skills", "list")).out
     assert await asyncio.to_thread(trust, tmp_path) == 0
-    assert "stray isn't used: skills of a workspace are in .agents/skills" in capsys.readouterr().err
+    assert "stray isn't used: a workspace's skills must be in .agents/skills" in capsys.readouterr().err
     rows = (await command(tmp_path, "skills", "list")).out.splitlines()
     assert [row.split() for row in rows[1:]] == [["notes", "workspace", "Take", "notes."]]

@@ -31,6 +31,6 @@ async def test_a_rule_is_listed_in_words_and_holds_no_more_once_it_is_revoked(tm
         assert "gra_1" in listed.out
         assert "fetch_url from the host example.com." in listed.out
         assert "Revoked" in (await command(tmp_path, "approvals", "revoke", "gra_")).out
-        assert "There are no standing rules" in (await command(tmp_path, "approvals", "rules")).out
+        assert "No standing rules" in (await command(tmp_path, "approvals", "rules")).out
         assert "no rule has the id gra_1" in (await command(tmp_path, "approvals", "revoke", "gra_1")).err
     assert (await granted_in(data)).rules == {}

@@ -152,7 +152,7 @@ async def test_a_proposal_that_waits_is_named_with_the_command_that_accepts_it(c
         assert f"memory accept {run_id}" in err.getvalue()
         assert resolve_id(run_id, proposed, kind="proposal") == proposed[0]
     else:
-        assert "2 proposed memories or skills wait for you" in err.getvalue()
+        assert "2 proposed memories or skills need your review" in err.getvalue()
         assert "memory show" in err.getvalue()
 
 
@@ -165,12 +165,12 @@ async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path
         ended = await command(tmp_path, "run", "make it")
         told = str(chaos.seen.requests[-1].body)
     assert (ended.code, ended.out) == (3, "so be it\n")
-    assert "denied, because nobody is here to approve it: touch made" in ended.err
+    assert "denied, because no one can approve it: touch made" in ended.err
     assert "Creates made." in ended.err
     assert 'allow = "shell", argv = ["touch","made"], exact = true' in ended.err
     assert ended.err.count("HOLDFAST_APPROVALS_MODE=allow-workspace") == 1, "the advice is given once"
     assert 'argv = ["touch","more"]' in ended.err
-    assert "nobody is here to answer: Which?" in ended.err
+    assert "no one can answer: Which?" in ended.err
     assert told.count("no_approver") >= 2
     assert not await asyncio.to_thread((tmp_path / "made").exists)
 
@@ -186,7 +186,7 @@ async def test_a_run_whose_action_the_unattended_mode_refuses_says_so_and_ends_w
         )
         ended = await command(tmp_path, "run", "make it")
     assert (ended.code, ended.out) == (3, "not done\n")
-    assert "denied, because nobody is here to approve it: shell touch made" in ended.err
+    assert "denied, because no one can approve it: shell touch made" in ended.err
     assert "[[approvals.rules]]" in ended.err
 
 
@@ -225,9 +225,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "make it"}))["run_id"]
-            while not (asks := (await server.call("GET", "/v1/approvals"))["data"]):
-                pass
-            approval_id = asks[0]["approval_id"]
+            approval_id = (await server.until(run_id, "approval.asked"))["approval_id"]
             unclear, listed = await asyncio.gather(
                 command(tmp_path, "approvals", "answer", approval_id, "perhaps"),
                 command(tmp_path, "approvals", "list"),
@@ -243,7 +241,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
             await gate.reached()
             assert (await command(tmp_path, "runs", "stop", run_id)).out == f"{run_id} cancelled\n"
             again = await command(tmp_path, "runs", "stop", run_id)
-            assert again == Ended(0, f"{run_id} cancelled (it had already ended)\n", "")
+            assert again == Ended(0, f"{run_id} cancelled (already ended)\n", "")
             assert await command(tmp_path, "runs", "retry", run_id) == Ended(0, "again\n", "")
 
 

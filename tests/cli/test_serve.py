@@ -19,9 +19,7 @@ async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_o
         async with serving(tmp_path, end_with=signal.SIGKILL) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
             await gate.reached()
-            shown = await server.call("GET", f"/v1/runs/{run_id}")
-            while "output" not in shown:
-                shown = await server.call("GET", f"/v1/runs/{run_id}")
+            await server.until(run_id, "text.delta")
         async with serving(tmp_path) as server:
             types = await server.types(run_id)
             shown = await server.call("GET", f"/v1/runs/{run_id}")
@@ -75,8 +73,7 @@ async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_pat
         await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "allow-workspace"\n')
         async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
-            while (await server.call("GET", f"/v1/runs/{run_id}"))["status"] in {"queued", "running"}:
-                pass
+            await server.until(run_id, "approval.asked")
             asks = (await server.call("GET", "/v1/approvals"))["data"]
             assert f"{config} is Holdfast's configuration." in asks[0]["findings"]
             answer = {"choice": "deny", "approval_id": asks[0]["approval_id"]}

@@ -47,7 +47,8 @@ class Terminal:
         assert self._client.stdout is not None
         reply: list[str] | None = None
         async for raw in self._client.stdout:
-            line = raw.decode().removesuffix("\n")
+            # News of what is written may begin or end within a character; a reply never does.
+            line = raw.decode(errors="replace").removesuffix("\n")
             word, _, rest = line.partition(" ")
             if word == "%begin":
                 reply = []

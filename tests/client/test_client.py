@@ -14,8 +14,6 @@ from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, said_to, served, target_of
 
-ASKS = AsksAbout(frozenset({"touch"}))
-
 
 async def test_a_run_is_started_followed_to_its_end_and_shown() -> None:
     async with (
@@ -55,7 +53,10 @@ async def test_an_approval_and_a_question_are_answered_by_their_ids() -> None:
     ask = CallTool(ASK_USER, {"text": "Which?", "choices": ["a", "b"]})
     async with (
         ChaosServer([CallTool("touch", {})], [ask], [Say("done")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+        served(
+            target_of(chaos, patience=PATIENT),
+            setting=Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"}))),
+        ) as server,
         Client(server.url) as client,
     ):
         run_id = (await client.start("hi")).run_id

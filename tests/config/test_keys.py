@@ -23,7 +23,7 @@ def test_on_loopback_no_key_is_needed_and_a_short_one_is_a_warning(host: str) ->
     ("keys", "words"),
     [
         ("", "line 2: server.host is not loopback, so api_keys needs a key"),
-        ("api_keys = []", "line 3: server.api_keys may be empty on loopback only"),
+        ("api_keys = []", "line 3: server.api_keys can be empty only on loopback"),
         ("api_keys = ['sk-secret']", "line 3: server.api_keys[0] has fewer than 16 characters"),
         ("api_keys = ['']", "line 3: server.api_keys[0] must not be empty"),
     ],
@@ -65,7 +65,7 @@ api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
     assert it.settings.server.api_keys == tuple(f"{LONG_KEY}{end}" for end in ("-a", "-b", "-c", ""))
     assert it.warnings == (
         (
-            f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which every user of this machine can read; "
+            f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which any user on this machine can read; "
             "run `chmod 600` on it"
         ),
     )
@@ -140,7 +140,7 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     it = load(ConfigInputs(file=file, environ={"HOME": "/h"}))
     assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
     where = f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open"
-    assert it.warnings == (f"{where}, which every user of this machine can read; run `chmod 600` on it",)
+    assert it.warnings == (f"{where}, which any user on this machine can read; run `chmod 600` on it",)
     (tmp_path / "open").write_bytes(b"\xff")
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
@@ -171,7 +171,7 @@ def test_a_header_with_an_unknown_name_and_a_long_word_is_a_secret() -> None:
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
     file = ConfigFile(FILE, TARGET, open_to_all=True)
     assert load(ConfigInputs(file=file, environ={"HOME": "/h"})).warnings == (
-        f"{FILE}: contains a key, and every user of this machine can read the file; run `chmod 600 {FILE}`",
+        f"{FILE}: contains a key, and any user on this machine can read the file; run `chmod 600 {FILE}`",
     )
     mcp = "[[mcp_servers]]\nname = 'a'\n"
     for text, is_key in (

@@ -71,7 +71,7 @@ def test_a_file_that_holds_a_password_and_is_open_to_all_is_warned_of() -> None:
     it = given(text)
     opened = load(type(it)(environ=it.environ, file=ConfigFile(FILE, text, open_to_all=True)))
     assert opened.warnings == (
-        f"{FILE}: contains a key, and every user of this machine can read the file; run `chmod 600 {FILE}`",
+        f"{FILE}: contains a key, and any user on this machine can read the file; run `chmod 600 {FILE}`",
     )
 
 
@@ -160,7 +160,7 @@ def test_a_socks_proxy_is_said_to_be_of_no_use_and_stops_nobody() -> None:
     assert it.settings.model_targets()[0].proxy == ""
     (warning,) = it.warnings
     assert warning.startswith(
-        "ALL_PROXY names a SOCKS proxy, which Holdfast can't use, so models are called without"
+        "ALL_PROXY is a SOCKS proxy, which Holdfast doesn't support, so models are called without"
     )
     assert loaded(LOCAL, environ={"ALL_PROXY": "socks5h://127.0.0.1:1080"}).warnings == ()
 

@@ -21,7 +21,7 @@ def test_a_name_of_no_target_is_refused() -> None:
 @for_each_row("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_target_that_is_this_server_is_refused_and_the_variable_is_named(host: str) -> None:
     environ = {"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": f"http://{host}:8642/v1"}
-    with pytest.raises(BadConfiguration, match=r"OPENAI_BASE_URL: .* is the address of this server"):
+    with pytest.raises(BadConfiguration, match=r"OPENAI_BASE_URL: .* is this server.s own address"):
         load(given(environ=environ))
     environ["OPENAI_BASE_URL"] = f"http://{host}:8643/v1"
     load(given(environ=environ))

@@ -121,7 +121,7 @@ def test_all_that_a_file_may_do_is_said_to_the_letter_in_a_line_each(
     _, *said = capsys.readouterr().out.splitlines()
     assert said == [
         "  lets other machines call the server (server.host = 0.0.0.0)",
-        "  lets everyone who has one of its keys call the server (server.api_keys)",
+        "  lets anyone with one of its keys call the server (server.api_keys)",
     ]
 
 

@@ -1,6 +1,7 @@
 """The program with counters: `python instruments.py SOCKET serve --config holdfast.toml`.
 
-Whoever connects to the socket gets the counts so far as JSON, and the file SOCKET.json has them at the end.
+Whoever connects to the socket gets the counts so far as JSON. The file SOCKET.json has them at the end, and
+SOCKET.start.json as they were before the first output.
 """
 
 import asyncio
@@ -10,12 +11,15 @@ import socket
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import CodeType, FrameType
 
 import apsw
+from typing_extensions import override
 
 import holdfast
 
@@ -100,11 +104,30 @@ def _is_of_msgspec(called: object) -> bool:
     )
 
 
+class Output(TextIOWrapper):
+    """The standard output, which reports the counts before the first text."""
+
+    def __init__(self, report: Callable[[], object]) -> None:
+        super().__init__(sys.stdout.buffer, encoding="utf-8")
+        self._report: Callable[[], object] | None = report
+
+    @override
+    def write(self, text: str, /) -> int:
+        report, self._report = self._report, None
+        if report is not None:
+            report()
+        return super().write(text)
+
+
 def main() -> None:
     """Run the command with counters."""
-    instruments = Instruments()
-    report = Path(f"{sys.argv[1]}.json")
-    atexit.register(lambda: report.write_text(json.dumps(instruments.so_far()), encoding="utf-8"))
+    instruments, path = Instruments(), sys.argv[1]
+
+    def report(name: str) -> None:
+        Path(name).write_text(json.dumps(instruments.so_far()), encoding="utf-8")
+
+    atexit.register(report, f"{path}.json")
+    sys.stdout = Output(partial(report, f"{path}.start.json"))
     threading.Thread(target=instruments.tell, args=(sys.argv[1],), daemon=True).start()
     from holdfast.cli.main import main as command  # its imports count
 

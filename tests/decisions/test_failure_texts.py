@@ -69,7 +69,7 @@ from holdfast.model_events import ErrorReported
         ),
         (
             {"broke": "unreachable", "stage": "connecting", "said": "No route to host"},
-            "main: api.example.com cannot be reached (No route to host); check the network",
+            "main: api.example.com can't be reached (No route to host); check the network",
         ),
         (
             {"broke": "protocol", "stage": "streaming", "said": f"no JSON: {KEY}"},
@@ -82,13 +82,13 @@ from holdfast.model_events import ErrorReported
         ),
         (
             {"error": ErrorReported(message="Sign in", status=200, body="<html>")},
-            "main answered with a web page instead of an API answer: Sign in; check the wire",
+            "main answered with a web page instead of an API response: Sign in; check the wire",
         ),
         ({"cancelled_by": "user_stop"}, "stopped: user_stop"),
-        ({"bug": "KeyError: 'x'"}, "an error in our own code: KeyError: 'x'; this is a bug in Holdfast"),
+        ({"bug": "KeyError: 'x'"}, "internal error: KeyError: 'x'; this is a bug in Holdfast"),
         ({"over_window_tokens": 12}, "12 tokens over the window of some-model"),
         ({"finish": "refused"}, "main refused to answer"),
-        ({"finish": "stop"}, "without saying anything"),
+        ({"finish": "stop"}, "returned an empty answer"),
         ({}, "for an unknown reason"),
         ({"error": ErrorReported(message="odd", body="odd")}, "main reported an error: odd"),
         (
@@ -106,7 +106,7 @@ def test_a_failure_says_what_happened_and_what_to_do(given: dict[str, object], w
     [
         ({"status": 500}, "answered 500: no reason given"),
         ({"deadline": deadline("first_event", 1)}, "no first byte in 1 s (TTFB threshold: 1s)"),
-        ({"finish": "stop"}, "ended its answer without saying anything"),
+        ({"finish": "stop"}, "returned an empty answer"),
         ({"broke": "refused", "stage": "connecting"}, "api.example.com refused the connection"),
     ],
 )

@@ -190,7 +190,7 @@ PROXIED: list[tuple[dict[str, object], str]] = [
     (
         {"broke": "tls_untrusted", "said": "self-signed certificate in certificate chain"},
         (
-            f"the certificate of api.example.com (through {PROXY}) is not trusted (self-signed certificate "
+            f"the certificate of api.example.com (through {PROXY}) isn't trusted (self-signed certificate "
             "in certificate chain); if the proxy inspects traffic, make this computer trust its "
             "certificate (SSL_CERT_FILE can name it)"
         ),
@@ -202,7 +202,7 @@ PROXIED: list[tuple[dict[str, object], str]] = [
     (
         {"broke": "eof", "stage": "waiting"},
         (
-            f"api.example.com (through {PROXY}) closed the connection before it said anything; "
+            f"api.example.com (through {PROXY}) closed the connection before sending a response; "
             "try again in a few minutes"
         ),
     ),

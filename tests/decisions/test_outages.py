@@ -26,7 +26,7 @@ from holdfast.values import Failure
 REFUSED = Failure(kind="connect_failed", text="", rule="broke.no_way")
 NO_PROXY = Failure(kind="connect_failed", text="", rule="proxy.no_way")
 DROPPED = Failure(kind="dropped", text="")
-WHY = "a could not be reached"
+WHY = "a couldn't be reached"
 
 
 def target(name: str, url: str = "", **fields: Any) -> Target:

@@ -87,7 +87,7 @@ def test_what_cannot_get_better_goes_to_the_fallback_or_ends(kind: FailureKind) 
 
 
 def test_the_first_silence_is_asked_again_at_once_the_next_after_a_backoff() -> None:
-    why = "a did not answer in time"
+    why = "a didn't answer in time"
     assert decide(failure("no_first_event"), history()) == RetryAfter(0.0, why)
     assert decide(failure("no_first_event"), history(after=("no_first_event",))) == RetryAfter(1.0, why)
 
@@ -157,21 +157,21 @@ def test_an_answer_without_room_gets_a_lower_cap_once() -> None:
 
 def test_a_target_that_refuses_to_be_asked_about_reasoning_is_asked_plainly_once() -> None:
     refused = failure("bad_request", "400.thoughts")
-    assert decide(refused, history(A, B)) == DropReasoningOptions("a refused the request")
+    assert decide(refused, history(A, B)) == DropReasoningOptions("a rejected the request")
     assert decide(refused, history(A, B, reasoning_options_dropped=True)) == FallBack(
-        "b", "a refused the request"
+        "b", "a rejected the request"
     )
-    assert decide(refused, history(A, reasoning_options_dropped=True)) == GiveUp("a refused the request")
+    assert decide(refused, history(A, reasoning_options_dropped=True)) == GiveUp("a rejected the request")
 
 
 @pytest.mark.parametrize("rule", ["code.old_thoughts", "400.old_thoughts"])
 def test_a_target_that_refuses_its_own_thoughts_is_asked_without_them_once(rule: str) -> None:
     refused = failure("bad_request", rule)
-    assert decide(refused, history(A, B)) == DropPastReasoning("a refused the request")
+    assert decide(refused, history(A, B)) == DropPastReasoning("a rejected the request")
     assert decide(refused, history(A, B, past_reasoning_dropped=True)) == FallBack(
-        "b", "a refused the request"
+        "b", "a rejected the request"
     )
-    assert decide(refused, history(A, past_reasoning_dropped=True)) == GiveUp("a refused the request")
+    assert decide(refused, history(A, past_reasoning_dropped=True)) == GiveUp("a rejected the request")
 
 
 def test_a_cut_off_answer_is_left_to_a_new_turn() -> None:
@@ -193,7 +193,7 @@ def test_after_the_last_fallback_an_earlier_target_with_tries_left_is_asked_agai
         Tried("b", failure("stalled")),
     )
     shared = history(A, B, current="b", tried=tried)
-    assert decide(failure("stalled"), shared) == FallBack("a", "b fell silent")
+    assert decide(failure("stalled"), shared) == FallBack("a", "b stopped responding")
 
 
 def test_a_target_that_refused_for_good_is_not_asked_again() -> None:
@@ -206,16 +206,16 @@ def test_a_fallback_behind_a_gate_or_an_open_breaker_is_passed_over() -> None:
     breakers = {"b": Breaker(silent=3, cooldown_ms=30_000, probe_at_ms=NOW_MS + 1)}
     for given_state in ({"gates": gates}, {"breakers": breakers}):
         assert decide(failure("auth"), msgspec.structs.replace(history(A, B, C), **given_state)) == FallBack(
-            "c", "a did not accept the key"
+            "c", "a rejected the API key"
         )
 
 
 def test_the_own_gate_and_breaker_are_waited_for() -> None:
     gates = {"a": Gate(until_ms=NOW_MS + 9_000)}
     breakers = {"a": Breaker(silent=3, cooldown_ms=30_000, probe_at_ms=NOW_MS + 30_000)}
-    assert decide(failure("dropped"), history(gates=gates)) == RetryAfter(9.0, "a broke off")
+    assert decide(failure("dropped"), history(gates=gates)) == RetryAfter(9.0, "a dropped the connection")
     assert decide(failure("dropped"), history(gates=gates, breakers=breakers)) == RetryAfter(
-        30.0, "a broke off"
+        30.0, "a dropped the connection"
     )
 
 
@@ -231,7 +231,9 @@ def test_no_attempt_starts_long_after_the_last_progress(given_state: dict[str, o
     limit_ms = minutes * 60_000
     plain = msgspec.structs.replace(history(), **given_state)
     late = msgspec.structs.replace(plain, last_progress_ms=NOW_MS - limit_ms - 1)
-    assert decide(failure("dropped"), late) == GiveUp(f"a broke off; no progress for {minutes} min")
+    assert decide(failure("dropped"), late) == GiveUp(
+        f"a dropped the connection; no progress for {minutes} min"
+    )
     near = msgspec.structs.replace(plain, last_progress_ms=NOW_MS - limit_ms + 10_000)
     too_long = msgspec.structs.replace(near, wait_ms=10_001)
     assert isinstance(decide(failure("dropped"), too_long), GiveUp)

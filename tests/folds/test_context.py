@@ -11,11 +11,12 @@ from holdfast.folds.context import (
     NOT_RUN,
     SUMMARY_MARK,
     UNANSWERED,
+    KeptContext,
     context_for,
     context_with,
     history_instructions,
 )
-from holdfast.folds.transcript import fold
+from holdfast.folds.transcript import Transcript, apply, fold
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -60,6 +61,54 @@ def test_in_any_log_every_tool_result_follows_the_answer_that_asked_for_it(log: 
 
 
 @settings(max_examples=400)
+@given(logs())
+def test_kept_messages_are_those_of_the_log_after_every_event(log: Log) -> None:
+    """P5: rewinds, superseded attempts, summaries and forks included, and whichever run was shown before."""
+    check_kept(log)
+
+
+@BOUNDED
+@given(logs(moves=QUEUEING))
+def test_kept_messages_are_those_of_the_queue_after_every_event(log: Log) -> None:
+    """P5: also for messages that wait, move, steer or are tried again."""
+    check_kept(log)
+
+
+def test_kept_messages_include_the_note_on_a_message_that_came_in_the_middle_of_an_answer() -> None:
+    """P5: the answer began before the message, so it isn't an answer to it."""
+    scene = begun()
+    scene.text("one moment")
+    scene.put(e.MessageAccepted, message_id="m9", text="wait", mode="steer", run_id="r1")
+    scene.of_run(e.MessageDispatched, message_id="m9")
+    scene.of_run(e.ToolAsked, tool_call_id="t1", name="shell")
+    scene.of_run(e.ToolEnded, tool_call_id="t1", ok=True, result="done")
+    scene.of_run(e.CallStarted, call_id="c9", turn=2)
+    scene.ends("failed", failure=FAILURE)
+    scene.send("again", run_id="r2")
+    check_kept(scene.log)
+
+
+def test_kept_messages_include_the_rest_of_a_call_that_another_call_interrupted() -> None:
+    """P5: a summary in the middle of a call is a call of its own, and then the first continues."""
+    scene = begun()
+    scene.text("one ")
+    scene.of_run(e.CallStarted, call_id="summary", turn=1, purpose="compaction")
+    scene.of_run(e.CallStarted, call_id="c1", turn=1)
+    scene.text("two", segment=7)
+    check_kept(scene.log)
+
+
+def check_kept(log: Log) -> None:
+    transcript, of_all, of_newest = Transcript(), KeptContext(), KeptContext()
+    for seq, event in log:
+        apply(transcript, seq, event)
+        for run_id in transcript.runs:
+            assert of_all.messages(transcript, run_id) == context_for(transcript, run_id)
+        for run_id in [*transcript.runs][-1:]:
+            assert of_newest.messages(transcript, run_id) == context_for(transcript, run_id)
+
+
+@settings(max_examples=400)
 @given(logs(moves=QUEUEING))
 def test_in_any_log_a_model_is_shown_what_was_handed_over_and_nothing_else(log: Log) -> None:
     """P5: neither more nor fewer, in the order in which runs took them up, each once."""
@@ -101,6 +150,7 @@ def test_the_request_for_a_summary_is_shown_to_no_model() -> None:
         scene.ends("completed" if run_id == "r3" else "cancelled")
     scene.send("and now?", run_id="r4")
     assert context(scene, "r4") == [UserMessage(SUMMARY_MARK + "They greeted."), UserMessage("and now?")]
+    check_kept(scene.log)
 
 
 def test_what_was_stopped_while_it_waited_is_shown_once_it_is_tried_again() -> None:

@@ -99,7 +99,7 @@ async def test_a_spool_that_nothing_can_be_kept_in_is_told_at_the_start(tmp_path
     settings = Settings(
         server=ServerSettings(data_dir=str(tmp_path), spool_dir=str(tmp_path / "file" / "spool"))
     )
-    with pytest.raises(OSError, match="cannot write to spool_dir"):
+    with pytest.raises(OSError, match="can't write to spool_dir"):
         async with open_application(settings, keys=None, config=None):
             pass
     assert not (tmp_path / "holdfast.db").exists()

@@ -37,7 +37,7 @@ def test_a_key_file_that_is_empty_is_made_anew(tmp_path: Path) -> None:
 def test_a_key_file_that_holds_no_key_or_half_of_one_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "api-key").write_bytes(content)
     with pytest.raises(
-        OSError, match="api-key contains no valid key; delete it, and the next start makes a new one"
+        OSError, match="api-key contains no valid key; delete it, and the next start generates a new one"
     ):
         first_key(settings_at(tmp_path))
 
@@ -63,5 +63,5 @@ def test_a_workspace_that_is_not_there_or_cannot_be_is_told_at_the_start(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "h.toml").write_text(f"[agent]\nworkspace = '{tmp_path}/{name}'\n")
     assert serve({"config": str(tmp_path / "h.toml"), "port": 0}) == 1
-    expected = f"holdfast: {tmp_path}/h.toml, line 2: agent.workspace is not a folder: {tmp_path}/{name}\n"
+    expected = f"holdfast: {tmp_path}/h.toml, line 2: agent.workspace isn't a folder: {tmp_path}/{name}\n"
     assert capsys.readouterr().err == expected

@@ -25,7 +25,7 @@ from holdfast.interfaces.journal import (
     StoreDamaged,
     StoreFailed,
 )
-from holdfast.values import HistoryMessage
+from holdfast.values import HistoryMessage, LogEnd
 from journal.labs import Lab, SqliteLab
 from journal.sample import AT_MS, begin, created, delta, ended, message, say, seqs
 from scene import Scene
@@ -250,3 +250,17 @@ async def check_time_never_goes_back(lab: Lab) -> None:
         "only its time is raised"
     )
     assert decode(records[-1].body) == records[-1].event, "readers see what is stored"
+
+
+async def check_a_log_that_took_the_place_of_another_is_not_purged_for_it(store: Store) -> None:
+    """P2: who decided before another server purged the old log means that one, however long the new is."""
+    await begin(store)
+    await store.append("s1", [message("old")])
+    decided = LogEnd(created().epoch, 2)
+    assert await store.purge("s1", only=decided)
+    await store.append("s1", [replace(created(), epoch="another")])
+    assert not await store.purge("s1", only=decided)
+    await store.append("s1", [message("new", message_id="m2")])
+    assert not await store.purge("s1", only=decided)
+    assert await store.last_seq("s1") == 2
+    assert await store.purge("s1", only=LogEnd("another", 2))

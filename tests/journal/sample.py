@@ -62,3 +62,7 @@ async def say(store: Store, count: int, *, session_id: str = "s1", fence: Fence)
 
 def seqs(records: Sequence[Record]) -> list[int]:
     return [record.seq for record in records]
+
+
+def texts(records: Sequence[Record]) -> list[str]:
+    return [record.event.text for record in records if isinstance(record.event, e.TextDelta)]

@@ -32,6 +32,7 @@ from journal.labs import Lab
 from journal.promise_checks import (
     check_a_condition_has_one_winner,
     check_a_key_has_one_effect,
+    check_a_log_that_took_the_place_of_another_is_not_purged_for_it,
     check_a_lost_fence_writes_nothing,
     check_time_never_goes_back,
 )
@@ -178,16 +179,7 @@ async def test_a_log_that_has_gone_on_is_not_purged(store: Store) -> None:
 
 async def test_a_log_that_took_the_place_of_another_is_not_purged_for_it(store: Store) -> None:
     """P2: who decided before another server purged the old log means that one, however long the new is."""
-    await begin(store)
-    await store.append("s1", [message("old")])
-    decided = LogEnd(created().epoch, 2)
-    assert await store.purge("s1", only=decided)
-    await store.append("s1", [replace(created(), epoch="another")])
-    assert not await store.purge("s1", only=decided)
-    await store.append("s1", [message("new", message_id="m2")])
-    assert not await store.purge("s1", only=decided)
-    assert await store.last_seq("s1") == 2
-    assert await store.purge("s1", only=LogEnd("another", 2))
+    await check_a_log_that_took_the_place_of_another_is_not_purged_for_it(store)
 
 
 async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_together(store: Store) -> None:

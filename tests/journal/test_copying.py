@@ -140,7 +140,7 @@ def test_places_that_are_no_stores_are_refused_and_leave_nothing(
     assert copy_store("mysql://me:hush@db/x", str(tmp_path / "to")) == 1
     assert "hush" not in capsys.readouterr().err
     assert copy_store("env:NOT_SET_ANYWHERE", str(tmp_path / "to")) == 1
-    assert "NOT_SET_ANYWHERE is not set" in capsys.readouterr().err
+    assert "NOT_SET_ANYWHERE isn't set" in capsys.readouterr().err
     assert not (tmp_path / "to").exists()
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from holdfast.chaos.tcp_proxy import TcpProxy
-from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreUnreachable
+from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
@@ -142,8 +142,16 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
 
 
 async def test_closing_does_not_wait_for_a_database_that_is_silent(address: str, proxy: TcpProxy) -> None:
-    impatient = PostgresTuning(write_s=1.0, query_s=2.0)  # a test reaches the end of these waits
+    impatient = PostgresTuning(write_s=1.0, connect_s=NEVER_S, query_s=NEVER_S)  # it tries to leave
     store = await PostgresStore.open(address, name="silent", tuning=impatient)
     await begin(store)
+    assert await store.note("n") is await store.blob("00" * 32) is None
     proxy.black_hole("to_client")
+    # The first of each kind has a connection, the second opens one.
+    queries = [store.note("n"), store.note("n"), store.blob("00" * 32), store.blob("00" * 32)]
+    waiting = [asyncio.ensure_future(query) for query in queries]
+    await proxy.holds.wait()
     await store.close()
+    for query in waiting:
+        with pytest.raises(StoreClosed):
+            await query

@@ -7,11 +7,10 @@ from journal.sample import created
 
 
 class Watched:
-    """The end of a journal, which can only be watched, and that may stop hearing of other nodes."""
+    """The end of a journal, which can only be watched."""
 
     def __init__(self) -> None:
         self.tails = Tails(self._nothing)
-        self.hears = True
         self.reads = 0
 
     async def _nothing(self, session_id: str, after: int, limit: int) -> list[Record]:
@@ -19,14 +18,14 @@ class Watched:
         return []
 
     def watch(self, session_id: str) -> LogWatch:
-        return self.tails.watch(session_id, hears_others=lambda: self.hears)
+        return self.tails.watch(session_id)
 
     async def read(self) -> int:
         self.reads += 1
         return self.reads
 
 
-async def test_a_value_is_read_again_after_an_append_a_purge_and_while_nobody_can_tell() -> None:
+async def test_a_value_is_read_again_after_an_append_and_a_purge_and_if_too_many_are_kept() -> None:
     journal = Watched()
     kept: KeptValues[int] = KeptValues(journal.watch, kept_max=1)
 
@@ -38,12 +37,8 @@ async def test_a_value_is_read_again_after_an_append_a_purge_and_while_nobody_ca
     assert [await got(), await got()] == [2, 2]
     journal.tails.end("a")
     assert [await got(), await got()] == [3, 3]
-    journal.hears = False
-    assert [await got(), await got()] == [4, 5]
-    journal.hears = True
-    assert [await got(), await got()] == [3, 3]  # the node read again what it follows, and nothing was new
     await kept.get("b", journal.read)
-    assert await got() == 7
+    assert await got() == 5
 
 
 async def test_an_append_during_the_read_is_not_missed() -> None:

@@ -1,79 +1,26 @@
 """A write whose outcome nobody knows: the log is looked at before the events are written again."""
 
 import asyncio
-from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.world import process
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.events import Event
 from holdfast.folds.transcript import fold, output
 from holdfast.interfaces.journal import (
     Appended,
-    Fence,
-    JournalError,
-    OutcomeUnknown,
-    Record,
-    Store,
     StoreUnreachable,
 )
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.forwarding import ForwardingStore
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, spool_files
 from holdfast.runner.inbox import IncomingMessage, Sent
-from journal.sample import begin, delta
-
-AWAY = "the database is away"
-
-
-class CutStore(ForwardingStore):
-    """A store that loses its connection in the middle of one write of a run, and has it back when told."""
-
-    def __init__(
-        self, inner: Store, *, nth: int = 1, lands: bool, says: type[JournalError] = OutcomeUnknown
-    ) -> None:
-        super().__init__(inner)
-        self._left = nth
-        self._lands = lands
-        self._says = says
-        self.is_back = asyncio.Event()
-        self.is_back.set()
-        self.was_cut = asyncio.Event()
-
-    @property
-    def trouble(self) -> JournalError | None:
-        return None if self.is_back.is_set() else StoreUnreachable(AWAY)
-
-    async def writable(self) -> None:
-        await self.is_back.wait()
-
-    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
-        if self.trouble is not None:
-            raise self.trouble
-        return await super().claim(session_id, to_settle=to_settle)
-
-    async def append_run(self, session_id: str, events: Sequence[Event], **rest: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self.trouble is not None:
-            raise self.trouble
-        self._left -= 1
-        if self._left:
-            return await super().append_run(session_id, events, **rest)
-        if self._lands:
-            await super().append_run(session_id, events, **rest)
-        self.is_back.clear()
-        self.was_cut.set()
-        raise self._says("the connection broke before the database answered")
-
-
-def texts(records: Sequence[Record]) -> list[str]:
-    return [record.event.text for record in records if isinstance(record.event, e.TextDelta)]
+from journal.cut_store import CutStore
+from journal.sample import begin, delta, texts
 
 
 @pytest.mark.parametrize("lands", [True, False])

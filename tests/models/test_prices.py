@@ -1,7 +1,7 @@
 """What a call costs is known for known models, and is not guessed for others."""
 
 from holdfast.model_events import TokensUsed
-from holdfast.models.prices import Prices
+from holdfast.models.call_deps import Prices
 from holdfast.targets import Target
 
 USED = TokensUsed(input_tokens=1_000_000, output_tokens=1_000_000)

@@ -4,10 +4,14 @@ import base64
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
+    Message,
     ModelRequest,
     SaidText,
     Thought,
@@ -37,6 +41,30 @@ def test_a_request_is_what_the_official_packages_would_send(wire: Wire) -> None:
     check_official(wire, body_of(conversation(wire), target(wire)))
     thoughtful = ModelRequest(messages=(UserMessage("hi"),), reasoning_effort="high")
     check_official(wire, body_of(thoughtful, target(wire)))
+
+
+_MESSAGES = (
+    UserMessage("hi"),
+    UserMessage(" "),
+    UserMessage("look", PARTS),
+    AssistantMessage((SaidText("hello"),)),
+    AssistantMessage((Thought("hm", {"signature": "s", "encrypted_content": "e"}, "another"),)),
+    AssistantMessage((SaidText("so"), AskedTool("t1", "shell", {"command": "ls"}))),
+    ToolMessage("t1", "shell", "a.txt"),
+    ToolMessage("t1", "shell", "a picture", parts=PARTS),
+)
+
+
+@for_each_row("wire", WIRES)
+@given(st.lists(st.sampled_from(_MESSAGES), max_size=8))
+def test_a_message_that_was_sent_before_is_sent_in_the_same_bytes(wire: Wire, chosen: list[Message]) -> None:
+    """Each message keeps its JSON, whatever stood beside it when it was sent first."""
+    fresh = asked(*[replace(message) for message in chosen], UserMessage("next"))
+    kept = asked(*chosen, UserMessage("next"))
+    for name in (target(wire), replace(target(wire), name="another")):
+        for _ in range(2):
+            assert build(kept, name).body == build(fresh, name).body
+            fresh = asked(*[replace(message) for message in chosen], UserMessage("next"))
 
 
 @for_each_row(

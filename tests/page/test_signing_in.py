@@ -21,14 +21,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
-LOCKED = Setting(
-    options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
-    tools=(Counted(),),
-    judge=AsksAbout(frozenset({"touch"})),
-)
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
+
+
+def locked() -> Setting:
+    return Setting(
+        options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
+        tools=(Counted(),),
+        judge=AsksAbout(frozenset({"touch"})),
+    )
 
 
 async def enter(chat: Chat, key: str = SECRET) -> None:
@@ -79,7 +82,7 @@ async def neighbour(heard: list[str]) -> AsyncGenerator[str]:
 async def test_another_port_of_the_host_gets_the_cookie_and_can_do_nothing_with_it(visit: Visit) -> None:
     """P11: neither its program, which replays the cookie, nor its page, which is of the same site."""
     heard: list[str] = []
-    async with visit.chatting([Say("private")], setting=LOCKED) as server, neighbour(heard) as other:
+    async with visit.chatting([Say("private")], setting=locked()) as server, neighbour(heard) as other:
         context = await visit.context()
         chat = await visit(server.url, context)
         await enter(chat)
@@ -132,7 +135,7 @@ async def pictured(server: Chatting) -> None:
 
 async def test_images_and_downloads_come_with_tickets(visit: Visit) -> None:
     """P11: they cannot send a header; nothing is refused, and no other address holds a ticket."""
-    async with visit.chatting([Say("seen")], setting=LOCKED) as server:
+    async with visit.chatting([Say("seen")], setting=locked()) as server:
         await pictured(server)
         chat = await visit(server.url)
         await enter(chat)
@@ -166,7 +169,7 @@ async def test_a_reload_and_another_tab_stay_signed_in_and_a_sign_out_is_for_bot
     P9: a page with a cookie and no secret, as after an upgrade, or when the browser's storage was cleared,
     asks to sign in once, and not in circles.
     """
-    async with visit.chatting([Say("one")], setting=LOCKED) as server:
+    async with visit.chatting([Say("one")], setting=locked()) as server:
         context = await visit.context()
         chat = await visit(server.url, context)
         await enter(chat)
@@ -198,7 +201,7 @@ async def test_a_reload_and_another_tab_stay_signed_in_and_a_sign_out_is_for_bot
 
 
 async def test_a_browser_without_storage_is_signed_in_until_it_is_reloaded(visit: Visit) -> None:
-    async with visit.chatting([Say("hi")], setting=LOCKED) as server:
+    async with visit.chatting([Say("hi")], setting=locked()) as server:
         context = await visit.context()
         await context.add_init_script(
             "Object.defineProperty(window, 'localStorage', {get() { throw Error() }})"
@@ -214,7 +217,7 @@ async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
 
     A page whose key is revoked says why it asks for another.
     """
-    async with visit.chatting([CallTool("touch", {"path": "a"})], setting=LOCKED) as server:
+    async with visit.chatting([CallTool("touch", {"path": "a"})], setting=locked()) as server:
         _, made = await server.served.post("/api/keys", {"name": "guest", "scopes": ["chat"]}, **OWNER)
         chat = await visit(server.url)
         await expect(chat.page.locator("#sign-in-problem")).to_have_text("")

@@ -62,8 +62,9 @@ def shell(command: str, made: Ground) -> Action:
 
 def unasked(commands: Iterable[str], made: Ground) -> list[str]:
     """The commands that the mildest mode runs without a question; it also runs what any other mode runs."""
+    remembered = Remembered()
     judge = ConfiguredJudge(
-        mode="allow-workspace", home=made.root.parent / "home", secret_finder=Remembered()
+        mode="allow-workspace", home=made.root.parent / "home", secret_finder=lambda: remembered
     )
     return [
         command

@@ -240,7 +240,7 @@ class _World:
             ["/bin/bash", "-c", text],
             cwd=self.root,
             env=env | who,
-            timeout=20,
+            timeout=100,
             check=False,
             stdin=subprocess.DEVNULL,
             capture_output=True,

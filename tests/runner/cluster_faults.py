@@ -93,15 +93,38 @@ class Faults:
         await node.start()
 
     async def kill_in_mid_run(self, node: ClusterNode) -> None:
-        """Kill -9 while the server has runs under way, and another life at once: they have to go on."""
+        """Kill -9 in the middle of runs, and another life at once; again if people stopped all those runs."""
+        is_one_resumed = False
+        while not is_one_resumed:
+            run_ids = await self._frozen_in_mid_run(node)
+            await node.kill()
+            await node.start()
+            is_one_resumed = await self._is_one_resumed(run_ids)
+
+    async def _frozen_in_mid_run(self, node: ClusterNode) -> tuple[str, ...]:
+        """Stop the server while it has runs under way, so that none ends before it's killed."""
         async with asyncio.timeout(BUSY_S):
-            node.signal(signal.SIGSTOP)  # so that no run ends between the look and the kill
-            while not await asyncio.to_thread(self._owned_by, node):
+            node.signal(signal.SIGSTOP)
+            while not (run_ids := await asyncio.to_thread(self._owned_by, node)):
                 node.signal(signal.SIGCONT)
                 await asyncio.sleep(0.1)
                 node.signal(signal.SIGSTOP)
-        await node.kill()
-        await node.start()
+        return run_ids
+
+    async def _is_one_resumed(self, run_ids: Sequence[str]) -> bool:
+        """Wait until one of these runs is resumed, or none is left to be."""
+        names = ", ".join(f"'{run_id}'" for run_id in run_ids)
+        look = (
+            "SELECT bool_and(status = 'ended'), bool_or(EXISTS ("  # noqa: S608  # the ids are our own
+            "SELECT FROM events WHERE session = runs.session AND seq > first_seq "
+            "AND position('run.resumed'::bytea IN body) > 0)) "
+            f"FROM runs WHERE run_id IN ({names})"
+        )
+        while True:
+            seen = await asyncio.to_thread(self.cluster.postgres.sql, look, dsn=self.cluster.dsn)
+            if seen != "f|f":
+                return seen.endswith("t")
+            await asyncio.sleep(0.1)
 
     async def watched_kill(self, node: ClusterNode) -> None:
         """Kill -9 while all is well; the others have to take over."""

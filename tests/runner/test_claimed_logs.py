@@ -9,7 +9,7 @@ from typing import cast
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.interfaces.journal import Fence, Store
+from holdfast.interfaces.journal import Fence, LogKind, Store
 from holdfast.journal.follow import Changes
 from holdfast.journal.memory import MemoryStore
 from holdfast.runner.claimed_logs import LOOK_S, RETRY_S, ClaimedLogs
@@ -112,8 +112,8 @@ class FailsToWatch(MemoryStore):
     is_broken = False
 
     @override
-    def changes(self) -> Changes[str]:
-        return cast("Changes[str]", self._broken(super().changes()))
+    def changes(self, *, of: LogKind = "all") -> Changes[str]:
+        return cast("Changes[str]", self._broken(super().changes(of=of)))
 
     async def _broken(self, changes: Changes[str]) -> AsyncGenerator[Sequence[str]]:
         async for ids in changes:

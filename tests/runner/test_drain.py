@@ -14,13 +14,6 @@ async def prepared(folder: Path, chaos: ChaosServer, *, drain_s: float = 60.0) -
     return folder
 
 
-async def until_shown(server: Program, run_id: str, text: str) -> None:
-    """Wait until so much of the answer can be read."""
-    shown: dict[str, object] = {}
-    while shown.get("output") != text:
-        _, shown = await server.call("GET", f"/v1/runs/{run_id}")
-
-
 async def drain(server: Program) -> None:
     """Send the first signal, and wait until the server begins nothing more."""
     server.process.send_signal(signal.SIGTERM)
@@ -44,7 +37,7 @@ async def test_a_run_that_ends_within_the_drain_is_seen_to_its_end_and_nothing_n
         async with program(tmp_path) as server:
             first = await server.start("a", session_id="s")
             await gate.reached()
-            await until_shown(server, first, "half")
+            await server.until(first, "text.delta")
             reading = asyncio.create_task(server.events(first))
             await drain(server)
             assert (await server.call("GET", "/health/detailed"))[1]["draining"]
@@ -116,7 +109,7 @@ async def test_what_does_not_come_to_a_safe_point_in_time_is_cut_off_and_goes_on
         await prepared(tmp_path, chaos, drain_s=0.1)
         async with program(tmp_path) as server:
             run_id = await server.start("a")
-            await until_shown(server, run_id, "half")
+            await server.until(run_id, "text.delta")
             server.process.send_signal(signal.SIGTERM)
             code, _ = await server.ended()
             assert code == 0
@@ -133,7 +126,7 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         await prepared(tmp_path, chaos)
         async with program(tmp_path) as server:
             run_id = await server.start("a")
-            await until_shown(server, run_id, "half")
+            await server.until(run_id, "text.delta")
             await drain(server)
             server.process.send_signal(signal.SIGTERM)
             code, _ = await server.ended()

@@ -4,7 +4,8 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class State:
     script: Script
     reached: str  # the native event after which it is in the state
     asked: int = 1  # how often the model is asked up to then
-    setting: Setting = field(default_factory=Setting)
+    setting: Callable[[], Setting] = Setting
     hangs: bool = False  # the model has not said all that it has to say
     retry: RetryLimits | None = None
     before: tuple[str, Script] | None = None  # an earlier message and its answer
@@ -68,6 +69,10 @@ async def try_now(server: Served, run_id: str) -> None:
     assert (await server.post(f"/v1/runs/{run_id}/gate", {"action": "try_now"}))[0] == 200
 
 
+def asking() -> Setting:
+    return Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+
+
 STATES = {
     "waiting for the first byte": State([Hang()], "attempt.started", hangs=True),
     "streaming": State([Say("hal"), Hang()], "text.delta", hangs=True),
@@ -76,7 +81,7 @@ STATES = {
     "with an open approval": State(
         [CallTool("touch", {})],
         "approval.asked",
-        setting=Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"}))),
+        setting=asking,
     ),
     "with an open question": State([CallTool("ask_user", {"text": "which?"})], "question.asked"),
     "compacting": State(
@@ -84,7 +89,7 @@ STATES = {
         "attempt.started",
         asked=2,
         hangs=True,
-        setting=Setting(context_window=3_000),
+        setting=partial(Setting, context_window=3_000),
         before=(LONG, [Say("I see")]),
     ),
 }
@@ -114,7 +119,7 @@ async def test_a_stop_in_any_state_ends_the_run_and_the_next_message_works(state
     async with ChaosServer(*scripts, *answers) as chaos:
         target = target_of(chaos, patience=PATIENT)
         target = target if state.retry is None else changed(target, retry=state.retry)
-        async with served(target, setting=state.setting) as server:
+        async with served(target, setting=state.setting()) as server:
             if state.before:
                 await server.ended(await server.start(state.before[0], session_id="s"))
             run_id = await server.start(session_id="s")
@@ -210,9 +215,8 @@ async def test_a_stop_while_a_tool_runs_leaves_no_process_behind(tmp_path: Path)
     ):
         run_id = await server.start(session_id="s", workspace=str(tmp_path))
         await until_native(server, run_id, "tool.started")
-        async with asyncio.timeout(30):
-            while len(await marked(run_id)) < 3:  # noqa: ASYNC110  # /proc rings no bell
-                await asyncio.sleep(0.01)
+        while len(await marked(run_id)) < 3:  # noqa: ASYNC110  # /proc rings no bell
+            await asyncio.sleep(0.01)
         await stopped(server, run_id)
         assert await marked(run_id) == []
         assert (await server.ended(await server.start(session_id="s")))["output"] == "next"

@@ -10,8 +10,10 @@ the person changed must be theirs. The processes are forked, so that they need n
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -24,6 +26,7 @@ from random import Random
 from typing import Any
 
 from agent.world import process
+from holdfast import agent, models, runner
 from holdfast.chaos import ChaosServer
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.undo import Undos, UndoWanted
@@ -212,8 +215,16 @@ def _own(case: Case) -> None:
         os.chown(path, case.user, case.user, follow_symlinks=False)
 
 
+def import_all() -> None:
+    """Import what a run imports when it needs it: another user can't read the program."""
+    for package in (agent, models, runner):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)
+
+
 def run(case: Case) -> int:
     """Kill at each step until there is none left; how many there were. Raises Broken."""
+    import_all()
     case.workspace.mkdir(parents=True)
     fill(case)
     case.write(user=case.user)

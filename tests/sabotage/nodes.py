@@ -21,11 +21,11 @@ from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
 from holdfast.tools.shell.keeper import Keeper
 from holdfast.values import Failure, LogEnd
-from journal.sample import AT_MS, begin, delta
-from journal.test_append import test_a_log_that_took_the_place_of_another_is_not_purged_for_it
-from journal.test_unknown_outcome import CutStore, texts
+from journal.cut_store import CutStore
+from journal.promise_checks import check_a_log_that_took_the_place_of_another_is_not_purged_for_it
+from journal.sample import AT_MS, begin, delta, texts
 from sabotage import Sabotage
-from tools.test_keeper import check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on
+from tools.kept_shell import check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on
 
 
 async def check_a_write_that_was_cut_off_lands_once(says: type[JournalError]) -> None:
@@ -151,7 +151,7 @@ class PurgesByLength(MemoryStore):
 
 
 async def check_a_purge_means_the_log_that_it_was_decided_for(kind: type[MemoryStore]) -> None:
-    await test_a_log_that_took_the_place_of_another_is_not_purged_for_it(kind())
+    await check_a_log_that_took_the_place_of_another_is_not_purged_for_it(kind())
 
 
 class OwnedUnawares(NamedStore):

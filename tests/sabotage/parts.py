@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from msgspec.structs import replace
 
-from cli.test_ask_menu import check_early_keys_do_not_count
+from cli.prompt_bench import check_early_keys_do_not_count
 from folds.live_line_states import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
@@ -344,7 +344,7 @@ async def check_a_search_from_above_shows_no_secret(make: Callable[[], SecretFin
     with TemporaryDirectory() as name:
         folder = Path(name)
         await asyncio.to_thread((folder / ".env").write_text, "KEY=secret")
-        configured = ConfiguredJudge(home=folder / "home", secret_finder=make())
+        configured = ConfiguredJudge(home=folder / "home", secret_finder=make)
         action = Action(tool="shell", summary="", argv=("bash", "-c", "grep -r KEY ."), paths=(name,))
         found = await asyncio.to_thread(configured.verdict, action, (), workspace=folder)
     assert not isinstance(found, Allow)

@@ -13,7 +13,7 @@ from holdfast.interfaces.index import Index
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.model_events import TextPiece, TokensUsed
+from holdfast.model_events import TokensUsed
 from holdfast.models.exchange import AttemptMeter
 from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
@@ -85,7 +85,7 @@ class ChargesReports(AttemptMeter):
 async def check_an_aborted_attempt_is_charged(kind: type[AttemptMeter]) -> None:
     """P12: aborting every call doesn't make calls free."""
     meter = kind(1000, is_sent=True)
-    meter.count(TextPiece(0, "x" * 400))
+    meter.chars = 400
     assert meter.total() == TokensUsed(input_tokens=1000, output_tokens=100, is_estimate=True)
 
 

@@ -59,7 +59,7 @@ class ConfinedWorld:
             mode=mode,
             rules=rules,
             home=self.folder / "home",
-            secret_finder=SecretFiles(ENVIRONMENT),
+            secret_finder=lambda: SecretFiles(ENVIRONMENT),
             containment=self.containment,
         )
 

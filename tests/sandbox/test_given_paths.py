@@ -101,9 +101,9 @@ def test_a_command_is_not_given_the_processes_or_devices_of_the_machine(tmp_path
     options = SandboxOptions(home=tmp_path, environment={"PATH": PATH})
     confiner = Confiner(one_sandbox(), Profiles(options))
     for path in ("/", "/proc", "/proc/1/environ", "/dev", "/dev/kvm", "/usr/../proc"):
-        with pytest.raises(BadConfiguration, match=r"name the folders|can't be given"):
+        with pytest.raises(BadConfiguration, match=r"list the folders|can't expose"):
             assert not loaded(f'[sandbox]\nread = ["{path}"]\n'), path
-        with pytest.raises(BadArguments, match=r"name the folders|can't be given"):
+        with pytest.raises(BadArguments, match=r"list the folders|can't expose"):
             assert not lift_for(ShellNeeds(read=(path,)), tmp_path, confiner), path
 
 

@@ -86,7 +86,7 @@ def test_without_bubblewrap_landlock_is_used_and_what_it_lacks_is_said(tmp_path:
     sandbox = open_sandbox("auto", tmp_path, search="/nonexistent")
     assert sandbox.backend == "landlock"
     assert (
-        sandbox.why == "bubblewrap is not installed. landlock does not hold: permissions, masks, protected."
+        sandbox.why == "bubblewrap is not installed. landlock doesn't enforce: permissions, masks, protected."
     )
 
 

@@ -38,7 +38,7 @@ def test_a_sandbox_holds_only_if_everything_does() -> None:
 def test_the_line_says_what_follows_for_approvals() -> None:
     """P13."""
     good, none = Sandbox(_Named("bubblewrap"), HELD), Sandbox(why="bubblewrap is not installed.")
-    weak = Sandbox(_Named("landlock"), Held(writes=True), "landlock does not hold: masks.")
+    weak = Sandbox(_Named("landlock"), Held(writes=True), "landlock doesn't enforce: masks.")
     assert sandbox_line(good, mode="auto", approvals="ask", network="hosts") == (
         "Commands run in a sandbox (bubblewrap) with the listed hosts alone."
     )

@@ -14,7 +14,7 @@ from serving import Setting, served, target_of
 
 async def test_the_detailed_health_says_how_it_is(tmp_path: Path) -> None:
     sandbox = SandboxShown(backend="none", holds=False, network="off", says="There is no sandbox.")
-    options = ServerOptions(data_dir=tmp_path, sandbox=sandbox)
+    options = ServerOptions(data_dir=tmp_path, sandbox=lambda: sandbox)
     async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
         _, health = await server.get("/health/detailed")
         assert health["status"] == "ok"

@@ -1,5 +1,6 @@
 """The table of operations and the server: nothing is described that is not served, nor served undescribed."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -69,6 +70,15 @@ async def test_the_first_of_two_routes_that_match_answers_as_in_the_table(first:
 def test_each_method_of_a_path_is_in_the_table_once() -> None:
     rows = [(one.method, path) for one in OPERATIONS for path in one.templates]
     assert len(rows) == len(set(rows)) > 50
+
+
+async def test_every_operation_of_the_table_reaches_its_function() -> None:
+    """Features are imported by their first request, so one that isn't bound wouldn't stop the start."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for one in OPERATIONS:
+            path = re.sub(r"{\w+}", "none", one.templates[0])
+            async with server.http.request(one.method, server.url + path) as answer:
+                assert answer.status != 500, (one, await answer.text())
 
 
 async def test_every_operation_of_the_table_needs_a_key_exactly_if_it_says_so() -> None:

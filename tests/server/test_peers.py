@@ -136,7 +136,7 @@ async def test_a_server_that_does_not_answer_costs_a_bounded_wait_and_is_said_to
         _, shown = await b.get(f"/v1/runs/{run_id}")
         assert (shown["status"], shown["mark"]) == (
             "running",
-            "Server a doesn't answer, so what it does is not known",
+            "Server a isn't responding, so the run's status is unknown",
         )
 
 

@@ -23,11 +23,7 @@ KEY = {"Authorization": f"Bearer {SECRET}"}
 SEED = 20_240_602
 HOOKS = Path(__file__).with_name("schema_hooks.py")
 _NO_BRACES = str.maketrans("", "", "{}")
-SETTING = Setting(
-    options=ServerOptions(keys=(ApiKey("fuzzer", SECRET),), limits=Limits(heartbeat_s=0.2)),
-    tools=(Counted(),),
-    judge=AsksAbout(frozenset({"touch"})),
-)
+OPTIONS = ServerOptions(keys=(ApiKey("fuzzer", SECRET),), limits=Limits(heartbeat_s=0.2))
 
 
 # Streams without an end; and, to save time, other names and forms of routes that are tried anyway.
@@ -94,14 +90,19 @@ async def schemathesis(server: Served, folder: Path, part: str) -> tuple[int, st
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
         *(f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {SECRET}"),
         *("--generation-database", "none", "--request-timeout", "10", "--no-color", "--warnings", "off"),
-        *("--seed", str(SEED), "--exclude-path-regex", LEFT_OUT, *PARTS[part]),
+        *("--seed", str(SEED), *PARTS[part]),
         cwd=folder,
         # Its tables of characters take a second to compute, and are kept there.
         env={**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path.resolve())},  # noqa: TID251
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    printed, _ = await process.communicate()
+    try:
+        printed, _ = await process.communicate()
+    finally:
+        if process.returncode is None:  # the test was too slow, and the next one needs the CPU
+            process.kill()
+            await process.wait()
     return process.returncode or 0, printed.decode()
 
 
@@ -114,8 +115,7 @@ DRAWN = [
     "POST /v1/responses/input_tokens",
     "POST /api/triggers/preview",
 ]
-CONFIGS = {
-    "any": f"""
+ANY = f"""
 {{known}}
 [[operations]]
 include-name = {json.dumps(DRAWN)}
@@ -124,21 +124,20 @@ generation.max-examples = 4
 [[operations]]
 exclude-name = {json.dumps(DRAWN)}
 phases.fuzzing.enabled = false
-""",
-    "valid": f'hooks = "{HOOKS.stem}"\n{{known}}',
-}
+"""
+ANY_CHECKS = (
+    *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
+    *("--phases", "coverage,fuzzing", "--exclude-path-regex"),
+)
+CONFIGS = {"any of v1": ANY, "any other": ANY, "valid": f'hooks = "{HOOKS.stem}"\n{{known}}'}
+# The fuzzer takes many seconds of CPU, so a part is as small as a busy machine needs it.
 PARTS = {
-    "any": (
-        "--checks",
-        "all",
-        "--exclude-checks",
-        "positive_data_acceptance",
-        "--phases",
-        "coverage,fuzzing",
-    ),
+    "any of v1": (*ANY_CHECKS, rf"{LEFT_OUT}|^/(?!v1/)"),
+    "any other": (*ANY_CHECKS, rf"{LEFT_OUT}|^/v1/"),
     # What fits the description isn't refused for its shape.
     "valid": (
         *("--mode", "positive", "--checks", "all", "--phases", "fuzzing", "--max-examples", "2"),
+        *("--exclude-path-regex", LEFT_OUT),
         *(word for name in BEYOND_A_SCHEMA for word in ("--exclude-name", name)),
     ),
 }
@@ -154,9 +153,15 @@ async def test_answers_are_as_described_whatever_is_asked(part: str, tmp_path: P
         asks = any(message.get("content") == "ask" for message in seen.body["messages"])
         return [CallTool("touch", {})] if asks else [Say("x"), Finish()]
 
+    # The fuzzer may allow the tool for good, and no other server is to know of that.
+    judge = AsksAbout(frozenset({"touch"}))
     async with (
         ChaosServer(choose=answer) as chaos,
-        served(target_of(chaos), store=store, setting=SETTING) as server,
+        served(
+            target_of(chaos),
+            store=store,
+            setting=Setting(options=OPTIONS, tools=(Counted(),), judge=judge),
+        ) as server,
     ):
         code, printed = await schemathesis(server, tmp_path, part)
         assert code == 0, printed

@@ -55,18 +55,24 @@ class Browser:
         """Start a run, follow it in both views to its end, and show it in every way there is."""
         started = await self.call("POST", "/v1/runs", {"input": text, "session_id": "s"})
         run_id = started["run_id"]
-        while (await self.call("GET", f"/v1/runs/{run_id}"))["status"] in {
-            "queued",
-            "running",
-            "waiting_for_approval",
-        }:
-            for ask in (await self.call("GET", "/v1/approvals"))["data"]:
-                answer = {"choice": "once", "approval_id": ask["approval_id"]}
-                await self.call("POST", f"/v1/runs/{run_id}/approval", answer)
+        await self._approve_all(run_id)
         for view in ("hermes", "native"):
             await self.call("GET", f"/v1/runs/{run_id}/events?view={view}")
         await self.call("GET", f"/v1/runs/{run_id}/events?cursor=0")
         return await self.call("GET", f"/v1/runs/{run_id}")
+
+    async def _approve_all(self, run_id: str) -> None:
+        """Follow the run to its end, and approve whatever it asks for."""
+        async with self._http.get(f"{self._url}/v1/runs/{run_id}/events") as answer:
+            async for line in answer.content:
+                self.seen += line
+                if not line.startswith(b"data: "):
+                    continue
+                frame = json.loads(line.removeprefix(b"data: "))
+                if frame["event"] == "approval.request":
+                    await self.call("GET", "/v1/approvals")
+                    approval = {"choice": "once", "approval_id": frame["approval_id"]}
+                    await self.call("POST", f"/v1/runs/{run_id}/approval", approval)
 
     async def look_everywhere(self) -> None:
         for path in (

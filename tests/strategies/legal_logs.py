@@ -20,6 +20,7 @@ from holdfast.values import (
     ClientToolResult,
     EveryTimes,
     Failure,
+    FilePart,
     GrantRule,
     HistoryMessage,
     OutcomeKind,
@@ -36,6 +37,7 @@ Log: TypeAlias = list[tuple[int, e.Event]]
 BOUNDED = settings(max_examples=120)
 
 _WORDS = st.sampled_from(["", "a", "word ", "two words ", "\n", "ü", "😀"])
+_FILE = FilePart(blob="b", media_type="application/zip", name="a.zip")
 _OUTCOMES = st.sampled_from(get_args(OutcomeKind))
 
 
@@ -164,7 +166,7 @@ class Writer:
     def accept(self, mode: str, *, run_id: str = "") -> str:
         message_id = self.fresh("m")
         self.messages.append(message_id)
-        parts = self.draw(st.sampled_from([(), (TextPart("part"),)]))
+        parts = self.draw(st.sampled_from([(), (TextPart("part"),), (_FILE,)]))
         text = self.words()
         self.put(e.MessageAccepted, message_id=message_id, text=text, mode=mode, run_id=run_id, parts=parts)
         return message_id

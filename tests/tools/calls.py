@@ -51,10 +51,9 @@ class Call:
 
     async def hears(self, words: str) -> None:
         """Wait until the tool has said it."""
-        async with asyncio.timeout(20):
-            while words not in self.said:
-                self.heard.clear()
-                await self.heard.wait()
+        while words not in self.said:
+            self.heard.clear()
+            await self.heard.wait()
 
     async def left(self) -> list[str]:
         """What is alive of this run's processes."""
@@ -77,9 +76,8 @@ def shell(
 
 async def until(condition: Callable[[], object]) -> None:
     """Look until it is so."""
-    async with asyncio.timeout(20):
-        while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - /proc rings no bell
-            await asyncio.sleep(0.01)
+    while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - /proc rings no bell
+        await asyncio.sleep(0.01)
 
 
 DeadChildren = Callable[[], list[str]]

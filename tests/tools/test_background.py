@@ -217,8 +217,7 @@ async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(
     again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
     await kill_leftovers(call.run_id, patience=QUICK)
     adopted = {job.state.job_id: job for job in await again.adopt()}
-    async with asyncio.timeout(20):
-        await adopted[ending].ended
+    await adopted[ending].ended
     assert adopted[staying].running
     assert not adopted[ending].running
     await asyncio.to_thread(gate.write_text, "new\n")

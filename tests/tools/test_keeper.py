@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.interfaces.system_clock import steady_s
@@ -13,20 +12,15 @@ from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from holdfast.tools.shell.process_table import environ_of, look, table
 from holdfast.tools.shell.server_tools import VARIABLE
-from holdfast.tools.shell.tool import Shell, ShellWorld
 from tools.calls import ENVIRONMENT, QUICK, Call, until
+from tools.kept_shell import (
+    NEVER_S,
+    check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on,
+    kept_shell,
+)
 from tools.loops import ON_BOTH_LOOPS
 
 TESTS = Path(__file__).parent.parent
-NEVER_S = 1e6  # a lease that doesn't end while the test runs
-
-
-def kept_shell(keeper: Keeper, background: Background) -> Shell:
-    environment = {**ENVIRONMENT, **keeper.environment}
-    world = ShellWorld(
-        environment=environment, background=background, kill_patience=QUICK, early_end_s=0.0, keeper=keeper
-    )
-    return Shell(world)
 
 
 async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_background_process_is_not(
@@ -51,38 +45,6 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
     await background.kill(job)
     await background.close()
     assert await call.left() == []
-
-
-async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
-    keeper_of: Callable[[Path], Keeper], folder: Path
-) -> None:
-    """P6: two servers never work on the same files, and a local build survives a database restart."""
-    shared, local = folder / "shared", folder / "local"
-    for place in (shared, local):
-        place.mkdir()
-    keeper = keeper_of(shared)
-    background = Background(folder / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
-    tool, calls = kept_shell(keeper, background), [Call(workspace=shared), Call(workspace=local)]
-    # The daemon has cleared its environment; each command ends when the test says so.
-    command = "setsid env -i sleep 1000 & echo begun; until [ -e ready ]; do sleep 0.05; done; echo built"
-    running = [asyncio.create_task(tool.run({"command": command}, call)) for call in calls]
-    for call in calls:
-        await call.hears("begun")
-    # What isn't known to be local is killed, whoever started it.
-    other = await asyncio.create_subprocess_exec(
-        *("sleep", "1000"), env={**keeper.environment, "HOLDFAST_RUN": "run:call:nonce:foreground"}
-    )
-    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
-        await other.wait()
-        await until(lambda: keeper.has_killed_since(0.1))
-        for place in (shared, local):
-            (place / "ready").touch()
-        on_volume, here = await asyncio.gather(*running)
-    await background.close()
-    assert (here.ending, here.ok) == ("finished", True), here.text
-    assert "built" in here.text
-    assert on_volume.ending == "killed", on_volume.text
-    assert "couldn't reach the shared database in time" in on_volume.text
 
 
 async def test_a_command_in_a_local_workspace_goes_on_while_the_database_is_away(tmp_path: Path) -> None:
@@ -120,7 +82,7 @@ from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from tools.calls import Call
-from tools.test_keeper import NEVER_S, kept_shell
+from tools.kept_shell import NEVER_S, kept_shell
 
 async def main():
     keeper = Keeper()

@@ -12,7 +12,6 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.context import context_for
 from holdfast.interfaces.journal import JournalError
 from holdfast.messages import Message, UserMessage
 from holdfast.models.parts import is_picture_or_pdf, text_of
@@ -38,14 +37,14 @@ class Attachments:
 
     async def context(self) -> tuple[Message, ...]:
         """The messages for the next model call, once all files that they speak of are in the workspace."""
-        messages = context_for(self._view.transcript, self._log.run_id)
+        messages = self._view.context(self._log.run_id)
         files = [await self._saved(part) for part in self._unknown(messages)] if self._can_read_files else []
         saved = tuple(file for file in files if file is not None)
         if not saved:
             return messages
         self._log.emit(e.AttachmentsSaved(at_ms=self._log.now_ms(), run_id=self._log.run_id, files=saved))
         await self._view.settled(self._log)
-        return context_for(self._view.transcript, self._log.run_id)
+        return self._view.context(self._log.run_id)
 
     @property
     def _can_read_files(self) -> bool:
@@ -56,7 +55,7 @@ class Attachments:
         parts = {
             part.blob: part
             for message in messages
-            if isinstance(message, UserMessage)
+            if message.parts and isinstance(message, UserMessage)
             for part in message.parts
             if not isinstance(part, TextPart) and part.blob not in self._readable
         }

@@ -16,7 +16,6 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
-from holdfast.codec import encodable
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import ChildState, Run
 from holdfast.interfaces.ids import message_of, new_epoch
@@ -236,7 +235,7 @@ async def append(
     once: IdempotencyKey | None = None,
 ) -> Appended | Declined | Replayed | KeyConflict:
     """Append to any session's log; while the store accepts no writes, wait."""
-    clean: list[e.Input] = [deps.secrets.redact(encodable(one)) for one in inputs]  # pyright: ignore[reportAssignmentType]  # the same types
+    clean: list[e.Input] = [deps.secrets.stored(one)[0] for one in inputs]  # pyright: ignore[reportAssignmentType]  # the same types
     return await patiently(
         deps, lambda: deps.store.append(session_id, clean, when=when, idempotency_key=once)
     )

@@ -12,10 +12,10 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.context import context_for, context_with, since_summary
+from holdfast.folds.context import context_with, since_summary
 from holdfast.folds.entries import Ending, Entry, Notice, Person, Text, ToolCard
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage, estimated_tokens
+from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage
 from holdfast.values import COMPACT, Failure
 
 NEAR = 0.8  # of the window; past this, the next answer may not fit
@@ -75,7 +75,7 @@ async def _summarize(
     summary, upto_seq = answer.text.strip(), entries[-1].seq if entries else 0
     if not summary:
         return NoAnswer(answer.call_id, _NO_SUMMARY)
-    before = ModelRequest(messages=context_for(view.transcript, log.run_id))
+    before = ModelRequest(messages=view.context(log.run_id))
     after = ModelRequest(
         messages=context_with(view.transcript, log.run_id, summary=summary, upto_seq=upto_seq)
     )
@@ -85,8 +85,8 @@ async def _summarize(
             run_id=log.run_id,
             upto_seq=upto_seq,
             summary=summary,
-            tokens_before=estimated_tokens(before),
-            tokens_after=estimated_tokens(after),
+            tokens_before=before.input_tokens,
+            tokens_after=after.input_tokens,
         )
     )
     await view.settled(log)

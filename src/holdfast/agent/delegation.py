@@ -72,9 +72,7 @@ def offered(tools: Registry, run: Run, session: Session, *, deps: AgentDeps) -> 
         left_out = ()
     else:
         left_out = CHILD_VERBS
-    for name in (*left_out, *(tool.name for tool in run.client_tools)):
-        tools = tools.without(name)
-    return tools
+    return tools.without((*left_out, *[tool.name for tool in run.client_tools]))
 
 
 class Delegation:

@@ -1,13 +1,12 @@
 """What an agent works with, and what it is allowed to do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.homes import Homes
-from holdfast.agent.policy import Judge
 from holdfast.agent.wakes import OwnerWakes
 from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
@@ -18,15 +17,18 @@ from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.tool_names import SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
-from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.registry import Registry
-from holdfast.tools.skills.library import SkillLibrary
-from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
+
+if TYPE_CHECKING:
+    from holdfast.agent.policy import Judge
+    from holdfast.sandbox.protected_paths import ProtectedPaths
+    from holdfast.tools.mcp.brought import BroughtServers
+    from holdfast.tools.skills.library import SkillLibrary
+    from holdfast.undo.snapshots import Snapshots
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
@@ -42,13 +44,14 @@ class AgentDeps:
     store: Store
     model: ModelCaller
     clock: Clock
-    judge: Judge
+    judge: "Judge"
     tools: Registry = field(default_factory=Registry)
+    opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
-    brought: BroughtServers | None = None  # MCP servers that clients bring for a session; None: they can't
+    brought: "BroughtServers | None" = None  # MCP servers that clients bring for a session; None: they can't
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that nobody asked for
-    protected: ProtectedPaths | None = None  # what sandboxed commands must not change
+    protected: "ProtectedPaths | None" = None  # what sandboxed commands must not change
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None
@@ -62,13 +65,13 @@ class AgentDeps:
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     memory: MemoryMode = "off"  # whether runs remember, and whether people are asked about it
-    skills: SkillLibrary | None = None  # None: runs have no skills
+    skills: "SkillLibrary | None" = None  # None: runs have no skills
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     memories: Memories = field(init=False)  # of the store
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
-    snapshots: Snapshots | None = None  # None: what runs change can't be undone
+    snapshots: "Snapshots | None" = None  # None: what runs change can't be undone
     children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
     children_depth_max: int = 3  # how many levels of sub-agents there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
@@ -78,6 +81,10 @@ class AgentDeps:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "memories", Memories(self.store, self.clock))  # the class is frozen
+
+    async def until_opened(self) -> bool:
+        """Wait until the tools are open and the sandbox tested; False if that fails and the server ends."""
+        return self.opened is None or await self.opened()
 
     def trusts(self, workspace: Path) -> bool:
         """Whether protected files there are to be obeyed: no command planted them. Blocks."""
@@ -89,5 +96,5 @@ class AgentDeps:
         brought = self.brought.tools(session_id) if self.brought else []
         tools = tools.with_group("brought", [one for one in brought if tools.get(one.spec.name) is None])
         if settings is None or not settings.takes_files:
-            tools = tools.without(SEND_FILE)
+            tools = tools.without((SEND_FILE,))
         return tools.only(settings.tools) if settings and settings.tools else tools

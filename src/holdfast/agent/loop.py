@@ -21,7 +21,6 @@ from holdfast.agent.plans import Plans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.decisions.goals import ROUNDS_OVER, after_answer
-from holdfast.folds.context import context_for
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import (
@@ -30,7 +29,6 @@ from holdfast.messages import (
     ModelRequest,
     ToolSpec,
     UserMessage,
-    estimated_tokens,
 )
 from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
 from holdfast.racing import race
@@ -95,11 +93,10 @@ async def _turns(
             return Outcome("cancelled", cause="approval_expired")
         await calls.delegation.wait_at_the_end()
         steered = await _take_steers(view, log)
+        outcome = _finished(view, run, steered=steered, deps=deps)
+        if outcome is not None and (checked := await _checked(outcome, check, calls.plans)) is not None:
+            return checked
         messages = await attachments.context()
-        if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
-            if (checked := await _checked(outcome, check, calls.plans)) is not None:
-                return checked
-            messages = context_for(view.transcript, log.run_id)
         added = check.correction()
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may come between half an answer and its continuation.
@@ -123,7 +120,7 @@ async def _turns(
             tools=calls.tools,
             deps=deps,
         )
-        if estimated_tokens(request) > NEAR * deps.context_window and await compact(view, log, deps):
+        if request.input_tokens > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         await view.settled(log)
@@ -145,11 +142,13 @@ async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome
     return Outcome("completed") if missing is None else _without_answer(missing)
 
 
-def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: AgentDeps) -> Outcome | None:
+def _finished(view: SharedFold, run: Run, *, steered: bool, deps: AgentDeps) -> Outcome | None:
     """The outcome, if the model has finished and no tool call or person wants more."""
     if run.finish == "too_long" and not steered:
         return _too_long(deps.answer_bytes_max)
-    if run.finish not in {"stop", "refused"} or not isinstance(messages[-1], AssistantMessage):
+    if run.finish not in {"stop", "refused"}:
+        return None
+    if not isinstance(view.context(run.run_id)[-1], AssistantMessage):
         return None
     return Outcome("refused" if run.finish == "refused" else "completed")
 
@@ -184,7 +183,7 @@ async def _answer(
     async def shorter() -> ModelRequest | None:
         if not await compact(view, log, deps):
             return None
-        return replace(request, messages=context_for(view.transcript, log.run_id) + added)
+        return replace(request, messages=view.context(log.run_id) + added)
 
     answering = deps.model.answer(request, log, turn=turn, compact=shorter)
     calling = asyncio.create_task(answering, name=f"call of {log.run_id}")

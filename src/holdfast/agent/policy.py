@@ -5,22 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
-from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.approvals import Policy, choices_for, for_a_person, judge, rule_for
-from holdfast.policy.lifts import Containment
-from holdfast.policy.path_facts import PathFacts, SecretFinder
-from holdfast.policy.shell.verdicts import ReadSteps, steps_of
-from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
-from holdfast.tools.files.secret_files import SecretFiles
-from holdfast.tools.files.trees import below, matches
-from holdfast.tools.git.repositories import repository_at
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
+
+# The rules are many modules, so the first verdict imports them.
+if TYPE_CHECKING:
+    from holdfast.policy.approval_rules import ApprovalRule
+    from holdfast.policy.approvals import Policy
+    from holdfast.policy.lifts import Containment
+    from holdfast.policy.path_facts import SecretFinder
+    from holdfast.policy.shell.verdicts import ReadSteps
+    from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 
 NOTE = "grant:"
 
@@ -32,11 +32,11 @@ class Judge(Protocol):
         """The judge of a session whose mode a person chose; an empty mode is the configured one."""
         ...
 
-    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> "Verdict":
         """Whether the action runs, needs approval, or is refused."""
         ...
 
-    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
+    def for_a_person(self, findings: tuple[str, ...]) -> "NeedsApproval | Deny":
         """The verdict on an action that only a person can allow: needs approval, or denied as no_approver."""
         ...
 
@@ -96,7 +96,7 @@ class AlwaysGrants:
         return self.rules.pop(grant_id, None) is not None
 
 
-def _no_sandbox(_workspace: Path) -> Containment | None:
+def _no_sandbox(_workspace: Path) -> "Containment | None":
     return None
 
 
@@ -105,35 +105,43 @@ class ConfiguredJudge(Judge):
     """The configured policy; created at the edge, out of the agent's reach."""
 
     mode: ApprovalMode = "ask"
-    rules: tuple[ApprovalRule, ...] = ()
+    rules: "tuple[ApprovalRule, ...]" = ()
     home: Path
     protected: tuple[Path, ...] = ()
     config: Path | None = None
     always: AlwaysGrants | None = None
-    read: ReadSteps = steps_of  # reads commands; a program with an event loop uses a CommandReader
-    secret_finder: SecretFinder = field(default_factory=SecretFiles)
-    containment: Callable[[Path], Containment | None] = _no_sandbox  # of commands in a workspace; may block
+    read: "ReadSteps | None" = None  # reads commands; a program with an event loop uses a CommandReader
+    secret_finder: "Callable[[], SecretFinder] | None" = None
+    containment: "Callable[[Path], Containment | None]" = _no_sandbox  # of commands in a workspace; may block
 
     @override
     def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
         return replace(self, mode=mode) if mode else self
 
     @override
-    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> "Verdict":
+        from holdfast.policy.approvals import judge
+
         return judge(action, self._policy(workspace), grants=self._all(grants))
 
     @override
-    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
+    def for_a_person(self, findings: tuple[str, ...]) -> "NeedsApproval | Deny":
+        from holdfast.policy.approvals import for_a_person
+
         return for_a_person(findings, self.mode)
 
     @override
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
+        from holdfast.policy.approvals import choices_for
+
         return choices_for(action, self._policy(workspace), grants=self._all(grants))
 
     @override
     def rule(
         self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
     ) -> GrantRule | None:
+        from holdfast.policy.approvals import rule_for
+
         return rule_for(action, self._policy(workspace), grants=self._all(grants), width=width)
 
     @override
@@ -152,7 +160,14 @@ class ConfiguredJudge(Judge):
     def _all(self, grants: Sequence[GrantRule]) -> Sequence[GrantRule]:
         return (*grants, *self.always.rules.values()) if self.always is not None else grants
 
-    def _policy(self, workspace: Path) -> Policy:
+    def _policy(self, workspace: Path) -> "Policy":
+        from holdfast.policy.approvals import Policy
+        from holdfast.policy.path_facts import PathFacts
+        from holdfast.policy.shell.verdicts import steps_of
+        from holdfast.tools.files.secret_files import SecretFiles
+        from holdfast.tools.files.trees import below, matches
+        from holdfast.tools.git.repositories import repository_at
+
         real = os.path.realpath(workspace)
         facts = PathFacts(
             workspace=real,
@@ -163,9 +178,9 @@ class ConfiguredJudge(Judge):
             repository=partial(repository_at, workspace=real),
             below=below,
             matches=matches,
-            secret_finder=self.secret_finder,
+            secret_finder=(self.secret_finder or SecretFiles)(),
         )
-        return Policy(facts, self.mode, self.rules, self.read, self.containment(workspace))
+        return Policy(facts, self.mode, self.rules, self.read or steps_of, self.containment(workspace))
 
 
 def _resolved(path: str) -> str:

@@ -15,8 +15,8 @@ from typing import Self
 
 from typing_extensions import override
 
-from holdfast.codec import encodable
-from holdfast.events import Event, ReasoningDelta, TextDelta
+from holdfast.codec import EncodedEvents, encodable
+from holdfast.events import AttemptStarted, CallStarted, Event, ReasoningDelta, TextDelta
 from holdfast.folds.activity import SAVING_DELAYED
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
@@ -46,7 +46,7 @@ class DeltaBatcher:
     """
 
     def __init__(self, *, beat_s: float = BEAT_S) -> None:
-        self._beat_s = beat_s
+        self.beat_s = beat_s
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Callable[[], None]] = []
         self._last_s = -beat_s
@@ -54,7 +54,7 @@ class DeltaBatcher:
     def join(self, write: Callable[[], None]) -> None:
         """Call `write` together with the others that wait."""
         if not self._waiting:
-            due_s = self._last_s + self._beat_s
+            due_s = self._last_s + self.beat_s
             if due_s > self._loop.time():
                 self._loop.call_at(due_s, self._beat)
             else:
@@ -72,6 +72,8 @@ _log = logging.getLogger(__name__)
 
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
+# A model that answers at once has said something before a beat is over; then one commit has both.
+_OPENING = frozenset({CallStarted, AttemptStarted})
 NO_WRITER = "nothing writes this run's log any more"
 
 
@@ -102,7 +104,7 @@ class RunLog(EventSink):
         self._filter = StreamFilter(secrets)
         self.resumed = False
         self._segment = 0
-        self._events: list[Event] = []
+        self._events = EncodedEvents()
         self._pieces: list[str] = []
         self._piece_of: tuple[type[TextDelta | ReasoningDelta], int] = (TextDelta, 0)
         self._gathered_chars = 0
@@ -111,6 +113,7 @@ class RunLog(EventSink):
         self.batcher = DeltaBatcher()  # the supervisor replaces it with one that all runs share
         self._is_writing = False
         self._is_due = False  # something must be written at once, without waiting for the batcher
+        self._soon: asyncio.TimerHandle | None = None
         self._is_left = False
         self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
@@ -163,13 +166,16 @@ class RunLog(EventSink):
 
     def clean(self, event: Event) -> Event:
         """The event as it is stored: without secrets, and encodable as JSON."""
-        return self.secrets.redact(encodable(event))
+        return self.secrets.stored(event)[0]
 
     @override
     def emit(self, event: Event) -> None:
         self._end_delta()
-        self._events.append(self.clean(event))
-        self._want_now()
+        self._events.add(*self.secrets.stored(event))
+        if type(event) in _OPENING:
+            self._want_soon()
+        else:
+            self._want_now()
 
     @override
     def say(self, segment: int, text: str) -> None:
@@ -200,6 +206,11 @@ class RunLog(EventSink):
                 # After this step of the loop, because the caller may add more in the same step.
                 self._loop.call_soon(self._write)
 
+    def _want_soon(self) -> None:
+        """Write with whatever is added next, or after a beat."""
+        if self._soon is None:
+            self._soon = self._loop.call_later(self.batcher.beat_s, self._want_now)
+
     def _close_delta(self) -> None:
         """Make a delta of what was gathered, except for text that may be the start of a secret."""
         if self._pieces:
@@ -209,13 +220,15 @@ class RunLog(EventSink):
 
     def _end_delta(self) -> None:
         self._close_delta()
-        self._add_delta(self._filter.flush())
+        if self._filter.is_holding:
+            self._add_delta(self._filter.flush())
 
     def _add_delta(self, text: str) -> None:
         kind, segment = self._piece_of
         for at in range(0, len(text), DELTA_CHARS_MAX):
             piece = text[at : at + DELTA_CHARS_MAX]
-            self._events.append(kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=piece))
+            delta = kind(at_ms=self.now_ms(), run_id=self.run_id, segment=segment, text=piece)
+            self._events.add(*encodable(delta))
 
     @property
     @override
@@ -244,7 +257,7 @@ class RunLog(EventSink):
     @override
     async def settled(self) -> None:
         while not self.is_settled and self._error is None:
-            if self._pieces:
+            if self._pieces or self._events:
                 self._want_now()
             self._written.clear()
             await self._written.wait()
@@ -336,7 +349,7 @@ class RunLog(EventSink):
     def drop_unwritable(self) -> None:
         """Drop the event that can't be encoded, and all after it, which may depend on it."""
         if isinstance(self._error, Unwritable):
-            self._events.clear()
+            self._events = EncodedEvents()
             self._pieces.clear()
             self._filter.flush()
             self._gathered_chars = 0
@@ -345,8 +358,11 @@ class RunLog(EventSink):
             self._error = None
 
     def _take(self) -> Sequence[Event]:
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         self._close_delta()
-        events, self._events = self._events, []
+        events, self._events = self._events, EncodedEvents()
         if not self._filter.is_holding:
             self._to_call_next += self._to_call
             self._to_call = []
@@ -365,7 +381,9 @@ class RunLog(EventSink):
         self, events: Sequence[Event], *, when: Sequence[Condition] = ()
     ) -> Appended | Declined | Replayed:
         """Append now, ahead of what is gathered; retries while the store has transient trouble."""
-        clean = [self.clean(event) for event in events]
+        clean = EncodedEvents()
+        for event in events:
+            clean.add(*self.secrets.stored(event))
         return await self._note_last_seq(await self._appender.append(clean, when=when))
 
     async def _note_last_seq(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.agent.runlog import RunLog
+from holdfast.folds.context import KeptContext
 from holdfast.folds.phases import Phase
 from holdfast.folds.rows import QUIET
 from holdfast.folds.run import Run
-from holdfast.folds.session import Session
 from holdfast.folds.session_fold import RunReadModel, SessionFold
-from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import Journal, Record
+from holdfast.messages import Message
 
 READ_AT_ONCE = 64  # bounds how long one step blocks the event loop, and how many records are in memory
 
@@ -33,7 +33,11 @@ class SharedFold:
     """
 
     def __init__(self) -> None:
-        self._fold = SessionFold()
+        self._fold = fold = SessionFold()
+        self._context = KeptContext()
+        self.session = fold.session
+        self.transcript = fold.transcript
+        self.runs: Mapping[str, RunReadModel] = fold.runs  # by id
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._listeners: list[weakref.ref[FoldListener]] = []
         self.bytes = 0  # of the applied records, about the size of the fold
@@ -43,24 +47,13 @@ class SharedFold:
         """The newest record in the fold."""
         return self._fold.last_seq
 
-    @property
-    def session(self) -> Session:
-        """The session's state."""
-        return self._fold.session
-
-    @property
-    def transcript(self) -> Transcript:
-        """What people see of the session."""
-        return self._fold.transcript
-
-    @property
-    def runs(self) -> Mapping[str, RunReadModel]:
-        """The session's runs by id."""
-        return self._fold.runs
-
     def run(self, run_id: str) -> Run:
         """The run's state."""
-        return self._fold.session.runs[run_id]
+        return self.session.runs[run_id]
+
+    def context(self, run_id: str) -> tuple[Message, ...]:
+        """The messages for the run's next model call."""
+        return self._context.messages(self.transcript, run_id)
 
     def listen(self, listener: FoldListener) -> None:
         """Tell the listener about each record from now on; this keeps only a weak reference to it."""

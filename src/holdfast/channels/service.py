@@ -1,17 +1,21 @@
 """Runs the channels of this server: each has a log of its own, and one node owns it at a time."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.channels.deps import ChannelDeps, ChannelOptions, Kind
-from holdfast.channels.owner import OpenPlatform, own_channel
-from holdfast.channels.webhooks import run_webhooks
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew
 from holdfast.journal.retrying_append import PASSING
 from holdfast.runner.claimed_logs import RETRY_S, ClaimedLogs
 from holdfast.values import CHANNEL
+
+if TYPE_CHECKING:
+    from holdfast.channels.owner import OpenPlatform
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +53,20 @@ class Channels:
     async def _own(self, log_id: str, fence: Fence) -> None:
         options = self._options.get(log_id)
         if log_id == WEBHOOKS_LOG:
+            await asyncio.to_thread(import_module, "holdfast.channels.webhooks")
+            from holdfast.channels.webhooks import run_webhooks
+
             await run_webhooks(self._deps, log_id, fence)
             return
         # One that isn't in this server's settings is left to others. Nothing is sent, and nothing is lost.
         if options is not None:
+            await asyncio.to_thread(import_module, "holdfast.channels.owner")
+            from holdfast.channels.owner import own_channel
+
             await own_channel(self._deps, options, fence, open_platform=_opener(options.kind))
 
 
-def _opener(kind: Kind) -> OpenPlatform:
+def _opener(kind: Kind) -> "OpenPlatform":
     """What opens a platform; imported only where there is such a channel, because it takes a while."""
     match kind:
         case "telegram":

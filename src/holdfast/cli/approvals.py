@@ -32,7 +32,7 @@ def list_asks(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(asks)
         elif not asks:
-            echo("Nothing is waiting for you.")
+            echo("No pending approvals or questions.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is approved is read to its last letter.
             for one in asks:
@@ -78,7 +78,7 @@ def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
         if form == "json":
             print_json(granted)
         elif not granted:
-            echo("There are no standing rules beyond the configuration.")
+            echo("No standing rules besides the configuration.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is allowed is read to its last letter.
             for one in granted:
@@ -104,7 +104,7 @@ async def _all_rules(client: "Client") -> Sequence[GrantShown]:
         cursor = page.next_cursor or ""
         if not cursor:
             return found
-    echo_error(f"holdfast: these are the first {len(found)} rules; there are more")
+    echo_error(f"holdfast: showing only the first {len(found)} rules")
     return found
 
 
@@ -122,7 +122,7 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
             known = [rule.grant_id for rule in await _rules(client, session)]
             whole = resolve_id(grant_id, known, kind="rule")
         await client.revoke_grant(whole, session_id=await resolve_session(client, session))
-        echo("Revoked. Holdfast will ask for approval again.")
+        echo("Revoked. These actions need approval again.")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -97,7 +97,7 @@ def with_running_server(flags: Mapping[str, object], work: Work) -> int:
         if directory.address() is None:
             echo_error(
                 f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, "
-                "or name the directory of one that runs with --data-dir",
+                "or pass the data directory of a running one with --data-dir",
             )
             return FAILED
         return asyncio.run(_with_running_server(directory, work, patience=ClientPatience()))
@@ -226,6 +226,8 @@ async def _own_client(
         open_application(settings, keys=keys, config=loaded.file, resume_runs=resume_runs) as app,
         serving(app) as url,
     ):
+        if settings.sandbox.mode == "require":
+            await app.until_opened()  # ends the command if the sandbox doesn't hold
         if works == "nothing":
             await app.asgi.drain()
         await asyncio.to_thread(announce, lock, url, loaded)
@@ -239,12 +241,12 @@ async def check_server(client: "Client", url: str, *, within_s: float) -> None:
         async with asyncio.timeout(within_s):
             found = await client.health()
     except TimeoutError:
-        raise Unreachable(url, "no answer in time") from None
+        raise Unreachable(url, "no response in time") from None
     except (Refused, BadAnswer) as error:
         raise BadAnswer(f"the program at {url} is not a Holdfast server: {error}") from error
     if found.version != __version__:
         # Only a warning: it mostly works, and if it doesn't, this is why.
-        of_it = f"is Holdfast {found.version}" if found.version else "doesn't tell its version"
+        of_it = f"is Holdfast {found.version}" if found.version else "doesn't report its version"
         echo_error(
             f"holdfast: the server {of_it}, but this is {__version__}; restart the server",
         )
@@ -255,7 +257,7 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, Refused) and error.code == NO_KEY:
         return (
             "the server rejected the key (from server.api_keys, or the file api-key in the data directory); "
-            "use the server's --config, or a key that it accepts"
+            "use the server's --config, or a valid key"
         )
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"

@@ -111,7 +111,7 @@ def undone_notes(done: RunUndone) -> Iterator[str]:
 def change_lines(found: RunChanges) -> Iterator[str]:
     """What a run changed: a line for each file, then the diffs, then what snapshots don't cover."""
     if not found.files:
-        yield "This run changed no files that are covered."
+        yield "This run changed no covered files."
     for one in found.files:
         note = {"undone": " (undone)", "changed_since": " (changed since)"}.get(one.state, "")
         yield f"{one.kind:<8} {safe_line(one.path)}{_size(one)}{note}"

@@ -40,7 +40,7 @@ STATUSES = (
 )
 SCOPES = ("chat", "approve", "admin", "relay")
 GROUPS = ("day", "target", "session", "key")
-CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 wrong usage."
+CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 usage error."
 
 
 def _group(about: str) -> typer.Typer:
@@ -49,7 +49,7 @@ def _group(about: str) -> typer.Typer:
 
 app = typer.Typer(
     name="holdfast",
-    help="Runs AI agents that do not get lost. Without a command, it starts a chat in the terminal.",
+    help="Run AI agents that don't get lost. Without a command, start a chat in the terminal.",
     no_args_is_help=False,
     invoke_without_command=True,
     add_completion=True,
@@ -57,13 +57,13 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and an old log
 )
 config_app = typer.Typer(
-    help="Show the settings in effect, and trust configuration files.",
-    short_help="Show the settings, and trust configuration files.",
+    help="Show the settings in effect and trust configuration files.",
+    short_help="Show settings and trust configuration files.",
     no_args_is_help=True,
 )
 import_app = typer.Typer(help="Import settings and sessions from another program.", no_args_is_help=True)
 runs_app = _group("List, show, follow, stop and retry runs.")
-sessions_app = _group("List, search, read, export and delete sessions.")
+sessions_app = _group("List, search, show, export, move and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
 
@@ -96,7 +96,7 @@ def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Runs AI agents that do not get lost. Without a command, it starts a chat in the terminal."""
+    """Run AI agents that don't get lost. Without a command, start a chat in the terminal."""
     if version:
         echo(f"holdfast {__version__}")
         raise typer.Exit
@@ -130,12 +130,12 @@ def serve(
 @app.command("sign-in", short_help="Print a link that signs a browser in.")
 def sign_in(
     url: Annotated[
-        str, typer.Option(metavar="URL", help="The server's URL in your browser, if it is another one.")
+        str, typer.Option(metavar="URL", help="Server URL as your browser sees it, if different.")
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a link that signs one browser in to the running server. It works once, for ten minutes.
+    """Print a link that signs a browser in to the running server. It works once, for ten minutes.
 
     In a container: docker exec NAME holdfast sign-in --url http://localhost:8642
     """
@@ -155,9 +155,10 @@ def chat(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Chat in the terminal, with the running server or one of its own.
+    """Chat in the terminal. Uses the running server, or starts its own.
 
-    Ctrl-C stops a run; press it twice to leave. A run continues after you leave. Come back with --session.
+    Ctrl-C stops the run; press it twice to quit. Runs continue after you quit. To reopen a session, use
+    --session.
     """
     wanted = starting.ChatCommand(
         session=session, model=model, workspace=workspace, data_dir=data_dir, config=config
@@ -165,8 +166,10 @@ def chat(
     raise typer.Exit(starting.start(wanted))
 
 
-app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")(protocol_commands.acp)
-app.command(short_help="Be a tool of other agents (Claude Code, Codex, Cursor).")(protocol_commands.mcp)
+app.command(short_help="Run as an editor's agent over ACP (Zed, JetBrains, Neovim).")(protocol_commands.acp)
+app.command(short_help="Run as an MCP server for other agents (Claude Code, Codex, Cursor).")(
+    protocol_commands.mcp
+)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
@@ -174,7 +177,7 @@ def run(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="WORDS", help="The task. A pipe or file on standard input follows it, or replaces -."
+            metavar="WORDS", help="Task to run. Text on standard input is appended, or replaces -."
         ),
     ] = None,
     session: Session = "",
@@ -184,14 +187,14 @@ def run(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Run one task and print the answer, or with --json every event as a line.
+    """Run one task and print the answer. With --json, print one event per line.
 
-    Piped text (up to 8 MB, UTF-8) follows the task between <stdin> and </stdin>. In a loop that reads its own
-    input, add </dev/null.
+    Text from a pipe or file (up to 8 MB, UTF-8) is appended between <stdin> and </stdin>. In a loop that
+    reads standard input, add </dev/null.
 
-    Exit codes: 0 completed, 1 failed or refused, 2 wrong usage, 3 completed without an action that nobody
-    could approve (standard error says which, and how to allow it), 130 stopped. Ctrl-C, SIGTERM and closing
-    the terminal stop the run.
+    Exit codes: 0 completed, 1 failed or refused, 2 usage error, 3 completed without an action that no one
+    could approve (standard error names it and how to allow it), 130 stopped. Ctrl-C, SIGTERM and closing the
+    terminal stop the run.
     """
     wanted = starting.RunCommand(
         words=words or [],
@@ -205,27 +208,27 @@ def run(
     raise typer.Exit(starting.start(wanted))
 
 
-@app.command(short_help="Show where the time of a run or session went.")
+@app.command(short_help="Show a time breakdown of a run or session.")
 def inspect(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A run, a session, last (the newest run), or a .jsonl file of events."
+            metavar="NAME", help="Run id, session id, last (the newest run), or a .jsonl file of events."
         ),
     ] = "last",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a run (by default the last one) or a session as a timeline that shows where the time went."""
+    """Print a timeline of a run or session that shows where the time went."""
     from holdfast.cli.inspect import inspect as run
 
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
 app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
-app.command(short_help="Show what a run changed.")(undo_commands.diff)
-app.command(short_help="Undo what a run changed.")(undo_commands.undo)
-app.command(short_help="Take back the newest undo of a run.")(undo_commands.redo)
+app.command(short_help="Show a run's file changes.")(undo_commands.diff)
+app.command(short_help="Undo a run's file changes.")(undo_commands.undo)
+app.command(short_help="Reverse a run's latest undo.")(undo_commands.redo)
 
 
 @app.command(
@@ -233,18 +236,16 @@ app.command(short_help="Take back the newest undo of a run.")(undo_commands.redo
     epilog="Example: holdfast usage --by target --from 2026-01-01 --to 2026-01-31",
 )
 def usage(
-    by: Annotated[str, typer.Option(metavar="GROUP", help="day, target, session or key.")] = "day",
+    by: Annotated[str, typer.Option(metavar="GROUP", help="Group by day, target, session or key.")] = "day",
     first: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="The first day (UTC); by default 30 days in all.")
+        str, typer.Option("--from", metavar="DAY", help="First day (UTC). Default: 30 days in total.")
     ] = "",
-    last: Annotated[
-        str, typer.Option("--to", metavar="DAY", help="The last day (UTC); by default today.")
-    ] = "",
+    last: Annotated[str, typer.Option("--to", metavar="DAY", help="Last day (UTC). Default: today.")] = "",
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Show what runs and relayed calls used, and what is left of the budgets."""
+    """Show the tokens and cost of runs and relayed calls, and the remaining budgets."""
     from holdfast.cli.keys import show_usage
 
     if by not in GROUPS:
@@ -252,14 +253,16 @@ def usage(
     raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
 
 
-@app.command(short_help="Check this installation, and say what to do.")
+@app.command(short_help="Check this installation and suggest fixes.")
 def doctor(
     config: Config = None,
     data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Don't call models and MCP servers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Skip checks that call models or MCP servers.")
+    ] = False,
 ) -> None:
-    """Check targets, disk, store, port and limits, and say what to do. Exit code 1: something is broken."""
+    """Check targets, disk, store, port and limits, and suggest fixes. Exits with 1 if a check fails."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
@@ -270,9 +273,9 @@ def doctor(
 
 @app.command(short_help="Watch Holdfast handle failures.")
 def demo(
-    fast: Annotated[bool, typer.Option("--fast", help="Don't pause, and use short deadlines.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Skip pauses and use short deadlines.")] = False,
 ) -> None:
-    """Watch Holdfast handle failures: a stall, a dropped stream, 429, a stop, kill -9. You need no key."""
+    """Watch Holdfast handle failures: a stall, a dropped stream, a 429, a stop, kill -9. Needs no API key."""
     from holdfast.cli.demo.acts import CALM, FAST
     from holdfast.cli.demo.tour import demo as run
 
@@ -283,22 +286,22 @@ def demo(
 def import_hermes(
     home: Annotated[
         str | None,
-        typer.Argument(metavar="HOME", help="Its home directory; by default HERMES_HOME or ~/.hermes."),
+        typer.Argument(metavar="HOME", help="Home directory. Default: HERMES_HOME or ~/.hermes."),
     ] = None,
     data_dir: DataDir = None,
     config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without importing.")] = False,
 ) -> None:
-    """Import targets, keys and sessions from hermes-agent and its web UI. Nothing is changed there."""
+    """Import targets, keys and sessions from hermes-agent and its web UI, which stay unchanged."""
     from holdfast.cli.hermes.command import import_hermes as run
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
 
 
-@config_app.command("check", short_help="Print the settings and where they come from.")
+@config_app.command("check", short_help="Print the settings and their sources.")
 def config_check(config: Config = None) -> None:
-    """Print the settings in effect and where each one comes from."""
+    """Print the settings in effect and the source of each."""
     from holdfast.cli.config_check import check
 
     raise typer.Exit(check({"config": config}))
@@ -308,11 +311,11 @@ def config_check(config: Config = None) -> None:
 def config_trust(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="The file or its directory; by default the current one."),
+        typer.Argument(metavar="FILE", help="File, or its directory. Default: the current directory."),
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
 ) -> None:
-    """Trust a directory's holdfast.toml, so that Holdfast uses it when it starts there."""
+    """Trust a directory's holdfast.toml, so Holdfast uses it when started there."""
     from holdfast.cli.config_trust import distrust, trust
 
     raise typer.Exit(distrust(file) if forget else trust(file))
@@ -335,9 +338,9 @@ def runs_list(
         str,
         typer.Option(
             metavar="STATUS",
-            help=f"Only runs that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}. "
-            "waiting_for_approval also finds runs that wait for an answer; a run is paused while it's under "
-            "way and no server is running.",
+            help=f"Only runs with this status: {', '.join(STATUSES[:-1])} or {STATUSES[-1]}. "
+            "waiting_for_approval includes runs with an open question. paused means in progress while no "
+            "server is running.",
         ),
     ] = "",
     limit: Limit = 20,
@@ -364,7 +367,7 @@ def runs_show(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
 
 @runs_app.command("tail", epilog="Example: holdfast runs tail run_… --json | jq -r .type")
 def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """Follow a run from start to end. Leaving doesn't stop it.
+    """Follow a run from start to end. Quitting doesn't stop it.
 
     Exit codes: 0 completed, 1 failed or refused, 130 stopped.
     """
@@ -375,7 +378,7 @@ def runs_tail(run: Run, as_json: AsJson = False, data_dir: DataDir = None, confi
 
 @runs_app.command("stop", short_help="Stop a run.")
 def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None:
-    """Stop a run, and wait until everything it started has ended."""
+    """Stop a run and wait until everything it started has ended."""
     from holdfast.cli.runs import stop_run
 
     raise typer.Exit(stop_run(_flags(data_dir, config), run))
@@ -385,7 +388,7 @@ def runs_stop(run: Run, data_dir: DataDir = None, config: Config = None) -> None
 def runs_retry(
     run: Run,
     session: Annotated[
-        str, typer.Option("--session", "-s", metavar="ID", help="Retry in this copy of its session.")
+        str, typer.Option("--session", "-s", metavar="ID", help="Copy of the run's session to retry in.")
     ] = "",
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -393,7 +396,7 @@ def runs_retry(
 ) -> None:
     """Run the same input again and print the answer.
 
-    Exit codes: 0 completed, 1 failed or refused, 3 completed without an action that nobody could approve,
+    Exit codes: 0 completed, 1 failed or refused, 3 completed without an action that no one could approve,
     130 stopped.
     """
     from holdfast.cli.runs import retry_run
@@ -419,7 +422,7 @@ def sessions_list(
 
 @sessions_app.command("search", epilog="Example: holdfast sessions search disk full")
 def sessions_search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="The words to look for.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Words to search for.")],
     limit: Limit = 20,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -439,15 +442,13 @@ def sessions_show(
     session: Conversation,
     limit: Annotated[
         int,
-        typer.Option(
-            "--limit", "-n", min=1, max=500, metavar="N", help="How many of the last entries to show."
-        ),
+        typer.Option("--limit", "-n", min=1, max=500, metavar="N", help="Number of latest entries to show."),
     ] = 100,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Print a session."""
+    """Show a session."""
     from holdfast.cli.sessions import show_session
 
     raise typer.Exit(show_session(_flags(data_dir, config), session, limit=limit, form=_form(as_json)))
@@ -457,16 +458,16 @@ def sessions_show(
 def sessions_export(
     session: Conversation,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORM", help="json (everything) or md (for reading).")
+        str, typer.Option("--format", "-f", metavar="FORM", help="json (complete) or md (readable).")
     ] = "json",
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write; by default standard output."),
+        typer.Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output."),
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Export a session to a file."""
+    """Export a session as JSON or Markdown."""
     from holdfast.cli.sessions import export_session
 
     if form not in {"json", "md"}:
@@ -475,7 +476,7 @@ def sessions_export(
     raise typer.Exit(export_session(_flags(data_dir, config), session, form=kind, output=output))
 
 
-@sessions_app.command("move", short_help="Let another server continue a session whose own is gone.")
+@sessions_app.command("move", short_help="Move a session off a dead server.")
 def sessions_move(session: Conversation, data_dir: DataDir = None, config: Config = None) -> None:
     """Move a session off a dead server. The files on the new server may differ."""
     from holdfast.cli.sessions import move_session
@@ -486,7 +487,7 @@ def sessions_move(session: Conversation, data_dir: DataDir = None, config: Confi
 @sessions_app.command("delete")
 def sessions_delete(
     session: Conversation,
-    now: Annotated[bool, typer.Option("--now", help="Delete it at once and for good.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Delete it permanently, right away.")] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -496,9 +497,9 @@ def sessions_delete(
     raise typer.Exit(delete_session(_flags(data_dir, config), session, how="now" if now else "soon"))
 
 
-@approvals_app.command("list", short_help="List what is waiting for you.")
+@approvals_app.command("list")
 def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the approvals and questions that are waiting for you."""
+    """List pending approvals and questions."""
     from holdfast.cli.approvals import list_asks
 
     raise typer.Exit(list_asks(_flags(data_dir, config), form=_form(as_json)))
@@ -510,18 +511,16 @@ def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Co
 def approvals_answer(
     ask: Annotated[
         str,
-        typer.Argument(
-            metavar="ASK", help="Id of the approval (apr_…) or question (que_…), or the start of it."
-        ),
+        typer.Argument(metavar="ASK", help="Approval (apr_…) or question (que_…) id, or a unique prefix."),
     ],
     answer: Annotated[
         str,
         typer.Argument(
             metavar="ANSWER",
-            help="once, session, always or deny (or 'session similar'); for a question, the answer.",
+            help="once, session, 'session similar', always or deny. For a question: your answer.",
         ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why you deny it; the model is told.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for denying, sent to the model.")] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -535,7 +534,7 @@ def approvals_answer(
 def approvals_rules(
     session: RuleSession = "", as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """List what you allowed with "always", and with "session" in one session or in all."""
+    """List the rules you created by answering "always", or "session" in one session or in all."""
     from holdfast.cli.approvals import list_rules
 
     raise typer.Exit(list_rules(_flags(data_dir, config), session=session, form=_form(as_json)))
@@ -545,12 +544,12 @@ def approvals_rules(
     "revoke", short_help="Revoke a standing rule.", epilog="Example: holdfast approvals revoke gra_…"
 )
 def approvals_revoke(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id of the rule (gra_…), or the start of it.")],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Rule id (gra_…), or a unique prefix.")],
     session: RuleSession = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Revoke a standing rule. Holdfast asks again about what it allowed."""
+    """Revoke a standing rule. Actions it allowed need approval again."""
     from holdfast.cli.approvals import revoke_rule
 
     raise typer.Exit(revoke_rule(_flags(data_dir, config), rule, session=session))
@@ -558,7 +557,7 @@ def approvals_revoke(
 
 @keys_app.command("list", short_help="List API keys.")
 def keys_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the names of API keys. The keys themselves are never shown again."""
+    """List API keys by name. The keys themselves are never shown again."""
     from holdfast.cli.keys import list_keys
 
     raise typer.Exit(list_keys(_flags(data_dir, config), form=_form(as_json)))
@@ -572,11 +571,11 @@ def keys_add(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Make an API key and print it, once."""
+    """Create an API key and print it once."""
     from holdfast.cli.keys import add_key
 
     if unknown := [one for one in scope or () if one not in SCOPES]:
-        text = f"{unknown[0]} is not a scope; the scopes are {', '.join(SCOPES)}"
+        text = f"must be one of {', '.join(SCOPES)}, not {unknown[0]}"
         raise typer.BadParameter(text, param_hint="--scope")
     flags = _flags(data_dir, config)
     raise typer.Exit(add_key(flags, name, scopes=scope or (), form=_form(as_json)))
@@ -584,7 +583,7 @@ def keys_add(
 
 @keys_app.command("revoke")
 def keys_revoke(name: KeyName, data_dir: DataDir = None, config: Config = None) -> None:
-    """Revoke an API key at once."""
+    """Revoke an API key immediately."""
     from holdfast.cli.keys import revoke_key
 
     raise typer.Exit(revoke_key(_flags(data_dir, config), name))

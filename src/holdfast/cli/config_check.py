@@ -119,7 +119,7 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
         case bool():
             return "true" if value else "false"
         case None:
-            return "(made at the first start)"
+            return "(generated on the first start)"
         case tuple():
             items = enumerate(cast("tuple[object, ...]", value))
             return f"[{', '.join(_shown(item, (*path, index), loaded=loaded) for index, item in items)}]"

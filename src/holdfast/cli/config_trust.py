@@ -39,7 +39,7 @@ def distrust(name: str | None) -> int:
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
-    echo(f"Holdfast no longer trusts {_shown(path)}." if known else f"{_shown(path)} was not trusted.")
+    echo(f"Holdfast no longer trusts {_shown(path)}." if known else f"{_shown(path)} wasn't trusted.")
     return OK
 
 
@@ -89,7 +89,7 @@ def _of_server(loaded: Loaded) -> Iterator[str]:
     if not is_loopback(server.host):
         yield f"lets other machines call the server (server.host = {server.host})"
     if _in_file(loaded, ("server", "api_keys")):
-        who = "everyone who has one of its keys" if server.api_keys else "everyone on this machine"
+        who = "anyone with one of its keys" if server.api_keys else "anyone on this machine"
         yield f"lets {who} call the server (server.api_keys)"
     if server.workspaces:
         yield f"lets every key use workspaces in {', '.join(server.workspaces)} (server.workspaces)"
@@ -102,13 +102,13 @@ def _of_agent(loaded: Loaded) -> Iterator[str]:
     if _in_file(loaded, ("agent", "workspace")):
         yield f"lets agents work in {settings.workspace} (agent.workspace)"
     if settings.approvals.mode != "ask":
-        yield f"asks less before it acts (approvals.mode = {settings.approvals.mode})"
+        yield f"requires fewer approvals (approvals.mode = {settings.approvals.mode})"
     for rule in settings.approvals.rules:
         if rule.verdict == "allow":
             what = " ".join((*rule.argv, *rule.paths, rule.host)).strip() or "anything"
-            yield f"lets {rule.tool} run without asking: {what}"
+            yield f"lets {rule.tool} run without approval: {what}"
     if settings.agent.instructions:
-        yield "gives every run instructions (agent.instructions)"
+        yield "adds instructions to every run (agent.instructions)"
 
 
 def _in_file(loaded: Loaded, path: KeyPath) -> bool:

@@ -45,7 +45,7 @@ def add_key(flags: Mapping[str, object], name: str, *, scopes: Sequence[str], fo
         else:
             echo(made.key)
             if sys.stdout.isatty():
-                echo_error("Save this key now: it is not shown again.")
+                echo_error("Save this key now. You can't see it again.")
         return OK
 
     return with_server(flags, work, works="nothing")

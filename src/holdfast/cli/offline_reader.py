@@ -56,7 +56,7 @@ class OfflineReader:
     def __init__(self, settings: Settings) -> None:
         if settings.server.store:
             raise StoreFailed(
-                f"no server answers, and the sessions are in {store_place(settings)}: start one with "
+                f"no server is running to read the sessions in {store_place(settings)}: start one with "
                 "`holdfast serve`"
             )
         self._settings = settings

@@ -5,24 +5,24 @@ from typing import Annotated
 import typer
 
 # None is "not given": then the environment, the file and the defaults count.
-Config = Annotated[str | None, typer.Option(metavar="FILE", help="The configuration file.")]
-DataDir = Annotated[str | None, typer.Option(metavar="DIR", help="The data directory.")]
-Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The directory in which agents work.")]
-Model = Annotated[str | None, typer.Option(metavar="NAME", help="The model of the default target.")]
+Config = Annotated[str | None, typer.Option(metavar="FILE", help="Configuration file.")]
+DataDir = Annotated[str | None, typer.Option(metavar="DIR", help="Data directory.")]
+Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="Directory that agents work in.")]
+Model = Annotated[str | None, typer.Option(metavar="NAME", help="Model for the default target.")]
 RunModel = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="The target to use, by name or model.")
+    str | None, typer.Option("--model", metavar="NAME", help="Target to use, by name or model.")
 ]
 Session = Annotated[
-    str, typer.Option("--session", "-s", metavar="ID", help="The session to continue; last is the newest.")
+    str, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or last for the newest.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The most entries to show.")]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id (run_…), the start of it, or last.")]
-Conversation = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The session's id, the start of it, or last.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of entries to show.")
 ]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run id (run_…), a unique prefix, or last.")]
+Conversation = Annotated[str, typer.Argument(metavar="SESSION", help="Session id, a unique prefix, or last.")]
 RuleSession = Annotated[
-    str, typer.Option("--session", "-s", metavar="ID", help="Only this session; otherwise all.")
+    str, typer.Option("--session", "-s", metavar="ID", help="Only this session. Default: all.")
 ]
 KeyScope = Annotated[
     list[str] | None,
@@ -30,15 +30,14 @@ KeyScope = Annotated[
         "--scope",
         metavar="SCOPE",
         help="chat (runs and sessions), approve (approvals and rules), admin (keys, deleting sessions) or "
-        "relay (model calls of other programs). "
-        "Repeat the option for several. Without it, the key can do everything.",
+        "relay (model calls from other programs). Repeatable. Default: all scopes.",
     ),
 ]
-KeyName = Annotated[str, typer.Argument(metavar="NAME", help="A name for the key, for example laptop.")]
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, for example laptop.")]
 
 
-Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
-Port = Annotated[int | None, typer.Option(metavar="N", help="The port to listen on; 0 picks a free one.")]
+Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(metavar="N", help="Port to listen on; 0 picks a free one.")]
 NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="Need no key: everyone on this machine may use the server.")
+    bool, typer.Option("--no-auth", help="Disable authentication. Anyone on this machine can use the server.")
 ]

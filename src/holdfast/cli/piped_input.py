@@ -43,8 +43,8 @@ def _has_input(stdin: TextIO, has_words: bool, first_byte_s: float) -> bool:
     if not has_words or select.select([stdin], [], [], first_byte_s)[0]:
         return True
     echo_error(
-        f"holdfast: nothing came from standard input for {first_byte_s:g} s, so the task is used without it; "
-        "add </dev/null to skip the wait",
+        f"holdfast: no data on standard input for {first_byte_s:g} s, so the task runs without it; add "
+        "</dev/null to skip the wait",
     )
     return False
 
@@ -54,9 +54,9 @@ def _read(stdin: TextIO | None) -> str:
     if len(data) > PIPED_BYTES_MAX:
         raise SystemExit(
             f"holdfast: standard input is larger than {PIPED_BYTES_MAX // 1024**2} MB. "
-            "Save it as a file in the workspace and name the file in the task."
+            "Save it as a file in the workspace and mention the file in the task."
         )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SystemExit("holdfast: standard input is not UTF-8 text") from error
+        raise SystemExit("holdfast: standard input isn't UTF-8 text") from error

@@ -41,7 +41,7 @@ class Task:
 def run(flags: Mapping[str, object], task: Task) -> int:
     """Do the task; the exit code."""
     if not task.text:
-        echo_error(f"holdfast: no task given. Try: {program()} run 'summarise README.md'")
+        echo_error(f"holdfast: no task given. Try: {program()} run 'summarize README.md'")
         return 2
 
     async def work(attached: Attached) -> int:
@@ -133,8 +133,8 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
 def _proposal_line(run_id: str, count: int) -> str:
     """How to accept what the run proposed to remember or to learn."""
     if count == 1:
-        return f"A proposed memory or skill waits for you: {command_line(f'memory accept {run_id}')}\n"
-    return f"{count} proposed memories or skills wait for you: {command_line('memory show')}\n"
+        return f"A proposed memory or skill needs your review: {command_line(f'memory accept {run_id}')}\n"
+    return f"{count} proposed memories or skills need your review: {command_line('memory show')}\n"
 
 
 class _Stopping:

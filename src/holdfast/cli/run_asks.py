@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from holdfast.client import Client
 
-NOBODY = "this run is unattended, so nobody can approve it (no_approver)"
-NO_ANSWER = "Nobody is there to answer, because this run is unattended (no_approver)."
+NOBODY = "this run is unattended, so no one can approve it (no_approver)"
+NO_ANSWER = "This run is unattended, so no one can answer (no_approver)."
 HOW_TO_ALLOW = (
-    "  To be asked, run this in a terminal, with no text piped in. To allow it without asking, add a rule\n"
+    "  To be prompted, run this in a terminal without piped input. To allow it without approval, add a rule\n"
     "  under [[approvals.rules]] in holdfast.toml{rule},\n"
-    "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
+    "  or allow changes in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
     "  If a server is running, restart it after either change.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
@@ -139,8 +139,7 @@ class RunAsks:
             return
         self.refused += 1
         await self._output.say(
-            f"holdfast: denied, because nobody is here to approve it: {tool_words(asked)}\n"
-            f"{self._how_to_allow('')}"
+            f"holdfast: denied, because no one can approve it: {tool_words(asked)}\n{self._how_to_allow('')}"
         )
 
     def _how_to_allow(self, rule: str) -> str:
@@ -155,12 +154,12 @@ class RunAsks:
             self.refused += 1
             why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
             await self._output.say(
-                f"holdfast: denied, because nobody is here to approve it: {exact(asked.action.summary)}\n"
+                f"holdfast: denied, because no one can approve it: {exact(asked.action.summary)}\n"
                 f"{why}{self._how_to_allow(_rule_for(asked))}"
             )
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:
-            await self._output.say(f"holdfast: nobody is here to answer: {exact(asked.text)}\n")
+            await self._output.say(f"holdfast: no one can answer: {exact(asked.text)}\n")
             await self._client.answer(asked.run_id, asked.question_id, answer=NO_ANSWER)
 
 

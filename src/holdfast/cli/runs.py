@@ -91,7 +91,7 @@ def tail_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
             ticking.cancel()
             await asyncio.wait({ticking})
             await output.close()
-        await output.say("The run has not ended, and no server is working on it.\n")
+        await output.say("The run hasn't ended, and no server is working on it.\n")
         return FAILED
 
     return with_reader(flags, work)
@@ -109,7 +109,7 @@ def stop_run(flags: Mapping[str, object], name: str) -> int:
             if error.code != "run_not_found":
                 raise
             run = await client.run(run_id)  # unknown, or over already
-            echo(f"{run.run_id} {run.status} (it had already ended)")
+            echo(f"{run.run_id} {run.status} (already ended)")
             return OK
         if attached.is_own:
             echo("No server is running. The run will be stopped when one starts.")

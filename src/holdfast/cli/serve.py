@@ -59,7 +59,7 @@ def serve(flags: Mapping[str, object]) -> int:
     workspace = loaded.settings.workspace
     if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
-        echo_error(f"holdfast: {place}: agent.workspace is not a folder: {workspace}")
+        echo_error(f"holdfast: {place}: agent.workspace isn't a folder: {workspace}")
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.startup_warnings:
@@ -97,7 +97,15 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
 
         background = await stack.enter_async_context(BackgroundTasks())
         background.start("data directory lock", partial(_keep, lock))
-        await _Server(app, greet).serve(sockets=[listening])
+        server = _Server(app, greet)
+        opening = asyncio.create_task(server.watch_opening())
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            opening.cancel()
+            await asyncio.wait({opening})
+        if not opening.cancelled():
+            opening.result()
 
 
 async def _keep(lock: DirectoryLock) -> None:
@@ -133,11 +141,11 @@ def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> N
     key = settings.data_dir / "api-key"
     secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
-    further = " and on every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
+    further = " and all other addresses of this machine" if settings.server.host in _EVERY_ADDRESS else ""
     echo(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         echo("No model is configured, so the built-in demo model answers.")
-        echo("For a real one, set a key such as ANTHROPIC_API_KEY and start again.")
+        echo("To use a real model, set a key such as ANTHROPIC_API_KEY and restart.")
     echo(way_in)
     echo(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'')
 
@@ -182,11 +190,20 @@ class _Server(uvicorn.Server):
         """See uvicorn; whoever reads the greeting finds a server that answers, and that ends in order."""
         await super().startup(sockets)
         self._greet()
+        self._app.begin()
+
+    async def watch_opening(self) -> None:
+        """End the server if the tools can't be opened: a required sandbox may not hold; raises why."""
+        try:
+            await self._app.until_opened()
+        except Exception:
+            self.should_exit = True
+            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
         if sys.stderr.isatty():
-            echo_error("Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.")
+            echo_error("Stopping. Press Ctrl-C again to quit immediately; no data is lost either way.")
         await self._app.asgi.drain()
         self._app.streams.end()
         await super().shutdown(sockets)

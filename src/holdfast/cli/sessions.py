@@ -100,7 +100,7 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
     if (code := with_reader(flags, find)) != OK:
         return code
     if how == "now" and sys.stdin.isatty():
-        typed = input(f"Delete {safe_line(found[0])} for good? Type yes: ")
+        typed = input(f"Delete {safe_line(found[0])} permanently? Type yes: ")
         if typed.strip().lower() != "yes":
             echo("Nothing was deleted.")
             return FAILED
@@ -112,7 +112,7 @@ def move_session(flags: Mapping[str, object], session_id: str) -> int:
 
     async def work(attached: Attached) -> int:
         await attached.client.move(await resolve_session(attached.client, session_id))
-        echo("Moved. A running server continues the session; the files there may differ.")
+        echo("Moved. A running server continues the session. Its files might differ.")
         return OK
 
     return with_server(flags, work, works="nothing")

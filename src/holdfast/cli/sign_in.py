@@ -28,7 +28,7 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
     if found is None:
         echo_error(
             f"holdfast: no server is running on {directory.data_dir}; start one with `holdfast serve`, "
-            "or name another data directory with --data-dir",
+            "or pass another data directory with --data-dir",
         )
         return FAILED
     page = url or found.url

@@ -16,19 +16,20 @@ Force = Annotated[
     bool, typer.Option("--force", help="Overwrite files that someone else changed since the run.")
 ]
 KeepBoth = Annotated[
-    bool, typer.Option("--keep-both", help="Keep a copy beside each file that someone else changed since.")
+    bool,
+    typer.Option("--keep-both", help="Keep a copy of each file that someone else changed since the run."),
 ]
-KeepLog = Annotated[bool, typer.Option("--keep-log", help="Leave the conversation as it is.")]
+KeepLog = Annotated[bool, typer.Option("--keep-log", help="Don't change the conversation.")]
 quarantine_app = typer.Typer(
-    help="Protected files that sandboxed commands changed without approval.",
-    short_help="See and restore what the sandbox took away.",
+    help="Manage quarantine: protected files that sandboxed commands changed without approval.",
+    short_help="List and restore quarantined files.",
     no_args_is_help=True,
 )
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="As `holdfast quarantine list` shows them.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="File ids from `holdfast quarantine list`.")]
 
 
 def diff(run: Run = "last", as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """Show the files that a run (by default the last one) changed, and what its snapshots don't cover."""
+    """Show the files a run changed, and any paths its snapshots don't cover."""
     from holdfast.cli.changes import show_changes
 
     raise typer.Exit(
@@ -40,23 +41,23 @@ def undo(
     run: Run = "last",
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILES", help="Only these files; the conversation stays as it is."),
+        typer.Argument(metavar="FILES", help="Undo only these files, and leave the conversation unchanged."),
     ] = None,
     force: Force = False,
     keep_both: KeepBoth = False,
     keep_log: KeepLog = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show which files and turns would change, without changing them."),
+        typer.Option("--dry-run", help="Show the files and turns that would change."),
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Put the files that a run (by default the last one) changed back, and rewind its session.
+    """Restore the files a run changed, and rewind its session.
 
-    Later runs of the session are undone with it. Nothing happens if that would lose changes that someone else
-    made; then the files are named. An undo can be undone with holdfast redo.
+    Also undoes later runs of the session. If this would lose someone else's changes, it changes nothing and
+    lists those files. To reverse an undo, use holdfast redo.
     """
     from holdfast.api.changes import UndoRequest
     from holdfast.cli.changes import preview_undo, undo_run
@@ -76,7 +77,7 @@ def redo(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Bring back what the newest undo of a run (by default the last one) took away."""
+    """Reverse a run's latest undo."""
     from holdfast.api.changes import UndoRequest
     from holdfast.cli.changes import redo_run
 
@@ -86,9 +87,9 @@ def redo(
     )
 
 
-@quarantine_app.command("list", short_help="List what is in quarantine.")
+@quarantine_app.command("list", short_help="List quarantined files.")
 def list_files(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List what is in quarantine, the newest first: where it was, and where it is now."""
+    """List quarantined files, newest first, with their original and current paths."""
     from holdfast.cli.terminal.columns import print_columns, print_json, when
 
     files = [each.readable() for each in _quarantine(data_dir, config).files()]
@@ -99,16 +100,16 @@ def list_files(as_json: AsJson = False, data_dir: DataDir = None, config: Config
         print_columns(("ID", "TAKEN", "FROM", "NOW AT"), rows)
 
 
-@quarantine_app.command("restore", short_help="Put files back where they were.")
+@quarantine_app.command("restore", short_help="Restore files to their original paths.")
 def restore(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
-    """Put files back where they were. What is there now takes their place, so nothing is lost."""
+    """Restore files to their original paths. A file already there is moved to quarantine."""
     quarantine = _quarantine(data_dir, config)
     raise typer.Exit(_each(ids, quarantine, quarantine.restore, done="Restored"))
 
 
 @quarantine_app.command("drop", short_help="Delete files from quarantine.")
 def drop(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
-    """Delete files from quarantine for good."""
+    """Permanently delete files from quarantine."""
     quarantine = _quarantine(data_dir, config)
     raise typer.Exit(_each(ids, quarantine, quarantine.drop, done="Deleted"))
 

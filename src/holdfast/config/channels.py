@@ -8,73 +8,70 @@ from holdfast.config.fields import Amount, Secret, doc
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[channels]]: chat platforms on which people talk to the agent; `holdfast channels` shows them."""
+    """[[channels]]: chat platforms where people talk to the agent. See also `holdfast channels`."""
 
-    name: Annotated[str, doc("The name of the channel: letters, digits, - and _.", "name")]
-    kind: Annotated[Literal["telegram", "slack", "discord"], doc("The platform.")]
+    name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
+    kind: Annotated[Literal["telegram", "slack", "discord"], doc("Chat platform.")]
     token: Annotated[
         Secret,
         doc(
-            "The bot's token: @BotFather gives you Telegram's, Slack's begins with xoxb-, and Discord shows "
-            "it on the page Bot of your application.",
+            "Bot token. Telegram: from @BotFather. Slack: starts with xoxb-. Discord: from the page Bot of "
+            "your application.",
             "key",
         ),
     ]
     app_token: Annotated[
         Secret,
         doc(
-            "Slack's app-level token for Socket Mode, which begins with xapp-. With `webhook_url`, it isn't "
-            "needed.",
+            "Slack's app-level token for Socket Mode, which starts with xapp-. Not needed with "
+            "`webhook_url`.",
             "key",
         ),
     ] = Secret("")
     signing_secret: Annotated[
         Secret,
         doc(
-            "Slack's signing secret, for `webhook_url`: Slack shows it on the page Basic Information of your "
-            "app.",
+            "Slack's signing secret, for `webhook_url`. It's on the page Basic Information of your app.",
             "key",
         ),
     ] = Secret("")
     base_url: Annotated[
         str,
-        doc("Another API server, such as one of your own; empty means the platform's.", "url or empty"),
+        doc("Alternative API server, such as your own. If empty, the platform's.", "url or empty"),
     ] = ""
     webhook_url: Annotated[
         str,
         doc(
-            "The public https address of this server, if Telegram or Slack should call it; empty means that "
-            "the server connects to the platform, which needs no public address.",
+            "Public https URL of this server, to receive webhooks from Telegram or Slack. If empty, the "
+            "server connects to the platform and needs no public address.",
             "url or empty",
         ),
     ] = ""
     allow: Annotated[
         tuple[str, ...],
-        doc("The platform's ids of people who may talk to the agent, besides those who paired with a code."),
+        doc("Platform ids of people who can talk to the agent, besides those paired with a code."),
     ] = ()
     approvers: Annotated[
         tuple[str, ...],
-        doc("The ids of those who may approve actions; if empty, those who paired with a code."),
+        doc("Platform ids of people who can approve actions. If empty, those paired with a code."),
     ] = ()
     groups: Annotated[
         Literal["off", "mention", "all"],
-        doc("Which messages in groups are for the agent: none, those that mention it, or all."),
+        doc("Group messages that the agent answers: none, those that mention it, or all."),
     ] = "mention"
-    workspace: Annotated[
-        str, doc("The folder that the agent works in; empty means the server's.", "path")
-    ] = ""
-    target: Annotated[str, doc("The target that answers; empty means the first.")] = ""
+    workspace: Annotated[str, doc("Directory that the agent works in. If empty, the server's.", "path")] = ""
+    target: Annotated[str, doc("Target that answers. If empty, the first.")] = ""
     instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""
-    tools: Annotated[tuple[str, ...], doc("The tools that the agent may use; empty means all.")] = ()
+    tools: Annotated[tuple[str, ...], doc("Tools that the agent can use. If empty, all.")] = ()
     approvals: Annotated[
         Literal["", "ask", "allow-workspace", "unattended"],
-        doc("The approval mode of its conversations, as in `approvals.mode`; empty means the server's."),
+        doc("Approval mode of its conversations, as in `approvals.mode`. If empty, the server's."),
     ] = ""
     sandbox: Annotated[
         Literal["", "offline"],
         doc(
-            "What its commands may reach: empty means what `[sandbox]` says; `offline` means no network, and "
-            "no command without a sandbox."
+            "Sandbox for its commands. If empty, as in `[sandbox]`. `offline`: no network, and no commands "
+            "without a sandbox."
         ),
     ] = ""
-    budget_usd: Annotated[Amount, doc("The most US dollars for each message; 0 means no limit.")] = 0.0
+    budget_usd: Annotated[Amount, doc("Maximum cost in US dollars per message; 0 means no limit.")] = 0.0

@@ -88,7 +88,7 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
     if not _CHANNEL_NAME.fullmatch(channel.name):
         yield ConfigIssue(("name",), "must be 1 to 32 letters, digits, - or _")
     if channel.name == "webhooks":
-        yield ConfigIssue(("name",), "must not be webhooks, which is what results are posted through")
+        yield ConfigIssue(("name",), "must not be webhooks, which is reserved for posting results")
     if not channel.token:
         yield ConfigIssue(("token",), "must not be empty")
     yield from _slack_secrets(channel)
@@ -103,18 +103,18 @@ def _slack_secrets(channel: ChannelSettings) -> Iterator[ConfigIssue]:
     if channel.kind != "slack":
         for key in ("app_token", "signing_secret"):
             if getattr(channel, key):
-                yield ConfigIssue((key,), "is for Slack alone")
+                yield ConfigIssue((key,), "works only with Slack")
     elif channel.webhook_url and not channel.signing_secret:
         yield ConfigIssue(
             ("signing_secret",),
-            "must not be empty while webhook_url is set: it proves that a call is Slack's. Your app shows it "
-            "on its page Basic Information",
+            "must not be empty while webhook_url is set: it verifies calls from Slack. Copy it from the page "
+            "Basic Information of your app",
         )
     elif not channel.webhook_url and not channel.app_token:
         yield ConfigIssue(
             ("app_token",),
-            "must not be empty: Slack needs it for Socket Mode. Or set webhook_url and signing_secret, if "
-            "Slack should call this server",
+            "must not be empty: Slack needs it for Socket Mode. To use a webhook instead, set webhook_url "
+            "and signing_secret",
         )
 
 
@@ -127,7 +127,7 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
             ("host",), "is not loopback, so api_keys needs a key (for example, set HOLDFAST_API_KEY)"
         )
     if not loopback and server.api_keys == ():
-        yield ConfigIssue(("api_keys",), f"may be empty on loopback only, but host is {server.host}")
+        yield ConfigIssue(("api_keys",), f"can be empty only on loopback, but host is {server.host}")
     if server.api_keys == () and "*" in server.cors_origins:
         yield ConfigIssue(
             ("cors_origins",), "must not be * while api_keys is empty: any web page could use the server"
@@ -151,7 +151,7 @@ def _blob_store(server: ServerSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("blob_store", "bucket"), "must not be empty")
     if bool(blobs.access_key_id) != bool(blobs.secret_access_key):
         missing = "secret_access_key" if blobs.access_key_id else "access_key_id"
-        yield ConfigIssue(("blob_store", missing), "must not be empty: a key has an id and a secret")
+        yield ConfigIssue(("blob_store", missing), "must not be empty: set both the key's ID and its secret")
 
 
 def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
@@ -212,7 +212,7 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
         key = "oauth" if server.oauth != McpOAuthSettings() else "transport"
         yield ConfigIssue((key,), "only works with a url")
     elif server.oauth.client_secret and not server.oauth.client_id:
-        yield ConfigIssue(("oauth", "client_id"), "is missing, but there is a client_secret")
+        yield ConfigIssue(("oauth", "client_id"), "is required with client_secret")
     elif server.url and server.env:
         yield ConfigIssue(("env",), "only works with a command; use headers with a url")
     else:
@@ -296,7 +296,7 @@ def _relay(settings: Settings) -> Iterator[ConfigIssue]:
         if _is_this_server(target.base_url, settings.server):
             yield ConfigIssue(
                 ("targets", index, "base_url"),
-                "is the address of this server, which would call itself; give the provider's address",
+                "is this server's own address, so it would call itself; set the provider's URL",
             )
 
 
@@ -327,6 +327,6 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
 def _web_search(settings: Settings) -> Iterator[ConfigIssue]:
     search = settings.web_search
     if search.service == "searxng" and not search.url:
-        yield ConfigIssue(("web_search", "url"), "is missing: a SearXNG server has no other address")
+        yield ConfigIssue(("web_search", "url"), "is missing: set the URL of your SearXNG server")
     if search.service in {"brave", "tavily", "exa"} and not search.api_key:
         yield ConfigIssue(("web_search", "api_key"), f"is missing: {search.service} needs one")

@@ -19,10 +19,10 @@ NO_AUTH = "HOLDFAST_NO_AUTH"
 API_KEY = "HOLDFAST_API_KEY"
 API_KEYS: KeyPath = ("server", "api_keys")
 SPECIAL = {
-    CONFIG: "The configuration file.",
-    MODEL: "The model of the default target.",
-    NO_AUTH: "`1` lets anyone on this machine in without a key. Loopback only.",
-    API_KEY: "The only key, if `api_keys` is not set.",
+    CONFIG: "Configuration file.",
+    MODEL: "Model for the default target.",
+    NO_AUTH: "`1` disables authentication: anyone on this machine can use the server. Loopback only.",
+    API_KEY: "The only API key, if `api_keys` isn't set.",
 }
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 

@@ -196,7 +196,7 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
         raise BadConfiguration(_lines(errors, sources, tree=layers.tree))
     mild = [issue for issue in checker.issues if issue.is_warning]
     mild += [
-        ConfigIssue(path, f"is in {place}, which every user of this machine can read; run `chmod 600` on it")
+        ConfigIssue(path, f"is in {place}, which any user on this machine can read; run `chmod 600` on it")
         for path, place in references.open_to_all.items()
     ]
     warnings = _lines(mild, sources, tree=layers.tree)
@@ -205,7 +205,7 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
     settings = msgspec.convert(tree, Settings)
     if file is not None and file.open_to_all and _written_keys(settings, sources, references):
         warnings.append(
-            f"{file.path}: contains a key, and every user of this machine can read the file; "
+            f"{file.path}: contains a key, and any user on this machine can read the file; "
             f"run `chmod 600 {shlex.quote(str(file.path))}`"
         )
     return Loaded(

@@ -16,9 +16,9 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 CGI = "REQUEST_METHOD"
 UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # nothing listens there
 PROXY_VARIABLES = {
-    "HTTPS_PROXY": "The proxy for https targets that don't set `proxy`.",
-    "HTTP_PROXY": "The proxy for http targets that don't set `proxy`.",
-    "ALL_PROXY": "The proxy to use if neither of the two above is set.",
+    "HTTPS_PROXY": "Proxy for https targets that don't set `proxy`.",
+    "HTTP_PROXY": "Proxy for http targets that don't set `proxy`.",
+    "ALL_PROXY": "Proxy to use if the matching variable above isn't set.",
     "NO_PROXY": "Hosts, domains and networks to reach without a proxy, separated by commas; `*` means all.",
 }
 
@@ -48,8 +48,8 @@ def put_proxies(layers: Layers, environ: Mapping[str, str]) -> list[str]:
         elif named is not None:
             unusable[named.variable] = None
     return [
-        f"{variable} names a SOCKS proxy, which Holdfast can't use, so models are called without it. "
-        'Name an HTTP proxy, or set proxy = "" for the target'
+        f"{variable} is a SOCKS proxy, which Holdfast doesn't support, so models are called without it. "
+        'Use an HTTP proxy, or set proxy = "" for the target'
         for variable in unusable
     ]
 

@@ -15,22 +15,30 @@ from holdfast.config.validation import SETTINGS, list_beside, plain
 from holdfast.decisions.deadlines import LOCAL, REMOTE
 
 INTRO = """\
-Flags override the environment (`HOLDFAST_*`), the environment overrides `holdfast.toml`, and the file
-overrides the defaults. Holdfast uses the file that `--config` or `HOLDFAST_CONFIG` names; otherwise
-`holdfast.toml` in the working directory, if you have trusted it (`holdfast config trust`; if the file
-changes, trust it again); otherwise `~/.config/holdfast/holdfast.toml`. It reads everything once, at the
-start. A wrong key, type or value is an error that names the file, the line and the nearest valid key.
-`holdfast config check` prints the settings in effect and where each one comes from. A secret is `env:NAME`,
-`file:PATH` (relative to the configuration file), or the text itself. Other relative paths start from the
-working directory; a leading `~` is your home directory. The file tools never open the configuration file or
-the data directory, and Holdfast asks before a command that names the file.
+Flags override environment variables (`HOLDFAST_*`), which override `holdfast.toml`, which overrides the
+defaults. To see the settings in effect and the source of each, run `holdfast config check`.
+
+Holdfast reads the first of these files, once, at startup:
+
+1. The file named by `--config` or `HOLDFAST_CONFIG`.
+2. `holdfast.toml` in the working directory, if you trusted it with `holdfast config trust`. If the file
+   changes, trust it again.
+3. `~/.config/holdfast/holdfast.toml`.
+
+An invalid key, type or value is an error that names the file, the line and the nearest valid key.
+
+A secret is `env:NAME`, `file:PATH` (relative to the configuration file), or the text itself. Other relative
+paths start from the working directory. A leading `~` is your home directory.
+
+Agents' file tools never open the configuration file or the data directory. A command that names the
+configuration file needs your approval.
 """
 RULES_NOTE = """\
-The first matching rule decides. A rule that allows a command covers the words in its `argv`, plus words
-that can do no harm: files in the workspace (except secret files and git's own) and options that are known
-to be harmless. Holdfast still asks about a word that writes elsewhere, runs another program, reads settings
-from another file or reaches another host, and the question names that word. To allow it, add it to `argv`.
-With `exact = true` the rule covers the words in `argv` and nothing else.
+The first matching rule applies. A rule that allows a command covers the words in its `argv` plus harmless
+words: files in the workspace (except secret files and git's own) and options known to be harmless. A word
+that writes elsewhere, runs another program, reads settings from another file or reaches another host still
+needs approval, and the request names it. To allow it, add it to `argv`. With `exact = true`, the rule covers
+only the words in `argv`.
 
 ```toml
 [[approvals.rules]]
@@ -38,28 +46,28 @@ allow = "shell"
 argv = ["git", "log"]
 ```
 
-This rule covers `git log --oneline -5 src/app.py`. It does not cover `git log --output=/home/you/.bashrc`.
+This rule covers `git log --oneline -5 src/app.py`. It doesn't cover `git log --output=/home/you/.bashrc`.
 
-Harmless options are known for `git`, for programs that read (`ls`, `cat`, `grep`, `rg`, `sort`, `diff` and
-so on) and for `cp`, `mv`, `rm`, `mkdir`, `make`, `npm`, `pnpm`, `yarn`, `cargo`, `go`, `pip`, `uv`,
+Holdfast knows the harmless options of `git`, of programs that read (`ls`, `cat`, `grep`, `rg`, `sort`, `diff`
+and so on) and of `cp`, `mv`, `rm`, `mkdir`, `make`, `npm`, `pnpm`, `yarn`, `cargo`, `go`, `pip`, `uv`,
 `pytest`, `ruff`, `mypy`, `tsc`, `jq`, `node` and `python`. For common formatters and linters (`black`,
-`eslint`, `prettier` and so on), a rule covers files of the workspace, but no options. For every other program
-or subcommand, it covers only the words it names, because any other word may be an instruction: `sqlite3 x.db
+`eslint`, `prettier` and so on), a rule covers workspace files but no options. For any other program or
+subcommand, it covers only the words it names, because any other word could be an instruction: `sqlite3 x.db
 '.shell …'`, `git bisect run …`, `mvn exec:exec`.
 
-In every mode, Holdfast asks before a command reads a secret file: `.env`, keys, tokens,
-`terraform.tfstate`, `kubeconfig` and so on, but not `.env.example`. It also asks if the command does not
-name the file: `grep -r` above such a file, `git log -p` in a repository that has or had one, `git remote
--v` if an address holds a password. Where the sandbox keeps a command from reading the file, it doesn't ask.
+In every mode, a command that reads a secret file needs approval: `.env`, keys, tokens, `terraform.tfstate`,
+`kubeconfig` and so on, but not `.env.example`. This includes commands that don't name the file: `grep -r`
+above it, `git log -p` in a repository that has or had one, `git remote -v` if a URL contains a password.
+Commands that the sandbox keeps from reading the file don't need approval.
 """
 NOTES = {"[[approvals.rules]]": RULES_NOTE}
 KNOWN_INTRO = """\
-If you configure no target, each of these keys that is set makes one, in this order; the first is the default.
-A second variable can name another address, as in other programs. If none of them is set, Holdfast looks for
+If you configure no target, Holdfast creates one for each of these variables that is set, in this order. The
+first is the default. For some, a second variable sets another address. If none is set, Holdfast looks for
 model servers on this machine ({local}).
 If there are none, the built-in demo model answers.
 """
-FOLDER = {"XDG_CONFIG_HOME": "The folder that contains `holdfast/holdfast.toml`, if not `~/.config`."}
+FOLDER = {"XDG_CONFIG_HOME": "Folder that contains `holdfast/holdfast.toml`, if not `~/.config`."}
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.CustomType: "secret",
@@ -72,10 +80,10 @@ _WORDS: dict[type[inspect.Type], str] = {
 def reference() -> str:
     """Every table and key: type, default, variable and sentence."""
     lines = ["# Configuration reference", "", INTRO, *_tables(SETTINGS, (), header="")]
-    lines += ["## Other variables", "", "| variable | what it does |", "| --- | --- |"]
+    lines += ["## Other variables", "", "| variable | description |", "| --- | --- |"]
     lines += [f"| `{name}` | {says} |" for name, says in (SPECIAL | FOLDER | PROXY_VARIABLES).items()]
-    lines += ["", "## Targets without a configuration", "", *_known(shipped_known())]
-    lines += ["", "## Variables of hermes-agent, used if nothing else sets the setting", ""]
+    lines += ["", "## Default targets", "", *_known(shipped_known())]
+    lines += ["", "## hermes-agent variables, used if the setting isn't set", ""]
     lines += ["| variable | setting |", "| --- | --- |"]
     lines += [
         f"| `{knob.variable}` | `targets.patience.{knob.key}` ({', '.join(knob.wires)}) |"

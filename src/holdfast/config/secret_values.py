@@ -76,11 +76,11 @@ def at_home(text: str, environ: Mapping[str, str]) -> str:
     """
     first = text.partition("/")[0]
     if first.startswith("$"):
-        raise Unresolved(f"starts with {first}, which is not expanded here; write ~/ or the whole path")
+        raise Unresolved(f"starts with {first}, which isn't expanded here; write ~/ or the full path")
     if not first.startswith("~"):
         return text
     if first != "~":
-        raise Unresolved(f"starts with {first}; only ~ itself is expanded to a home directory")
+        raise Unresolved(f"starts with {first}; only ~ is expanded, to your home directory")
     if not (home := environ.get("HOME", "")):
         raise Unresolved("starts with ~, but HOME is not set")
     return home + text[1:]
@@ -124,7 +124,7 @@ class References:
                 raise Unresolved(f"names the file {place}, which is empty")
             return Secret(first)
         if (name := _shell_variable(text.strip())) is not None:
-            raise Unresolved(f"looks like a shell variable, which is not expanded here; write env:{name}")
+            raise Unresolved(f"looks like a shell variable, which isn't expanded here; write env:{name}")
         return Secret(text.strip())
 
     def document(self, text: str, path: KeyPath) -> str:

@@ -12,7 +12,7 @@ from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Se
 from holdfast.config.limits import LimitSettings
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
-from holdfast.sandbox.sandbox import SandboxMode
+from holdfast.sandbox.profile import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, MemoryMode, OnExpiry, OnRestart, RelayKeep
 
@@ -20,97 +20,97 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
 class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server.blob_store]: where a Postgres store keeps attachments and other blobs over 1 MiB."""
+    """[server.blob_store]: S3 storage for a Postgres store's attachments and other blobs over 1 MiB."""
 
     bucket: Annotated[
         str,
         doc(
-            "The bucket, in Amazon S3 or a service with the same API; if empty, large blobs are in the "
-            "database. Needs the extra `holdfast[s3]`.",
+            "Bucket in Amazon S3 or a compatible service. If empty, large blobs are stored in the database. "
+            "Requires `holdfast[s3]`.",
             "name",
         ),
     ] = ""
-    endpoint: Annotated[str, doc("The URL of the service; if empty, Amazon S3.", "url or empty")] = ""
-    region: Annotated[str, doc("The region of the bucket.", "name")] = "us-east-1"
+    endpoint: Annotated[str, doc("Service URL. If empty, Amazon S3.", "url or empty")] = ""
+    region: Annotated[str, doc("Bucket region.", "name")] = "us-east-1"
     prefix: Annotated[
-        str, doc("What the names of all objects begin with, for a bucket with other things in it.", "name")
+        str, doc("Object name prefix, for a bucket that you share with other data.", "name")
     ] = ""
     access_key_id: Annotated[
         Secret,
-        doc("The id of the access key; if empty, AWS's variables or the machine's role give access.", "key"),
+        doc("Access key ID. If empty, Holdfast uses the AWS variables or the machine's role.", "key"),
     ] = Secret()
-    secret_access_key: Annotated[Secret, doc("The access key that belongs to this id.", "key")] = Secret()
+    secret_access_key: Annotated[Secret, doc("Secret access key for this ID.", "key")] = Secret()
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server]: where the server listens, who may use it, and where it keeps its data."""
+    """[server]: network address, access, storage and restarts."""
 
     host: Annotated[
-        str, doc("The address to listen on. Any address but loopback needs a configured key.", "host")
+        str, doc("Address to listen on. Addresses other than loopback require an API key.", "host")
     ] = "127.0.0.1"
-    port: Annotated[Port, doc("The port to listen on; 0 picks a free one.")] = 8642
+    port: Annotated[Port, doc("Port to listen on; 0 picks a free one.")] = 8642
     hosts: Annotated[
         tuple[str, ...],
         doc(
-            "Other host names of the server; requests for any other name are refused. A server that listens "
-            "on every address answers to each of its addresses.",
+            "Additional host names of the server. Requests for any other name are rejected. A server that "
+            "listens on all addresses accepts requests for each of them.",
             "host name",
         ),
     ] = ()
     public_url: Annotated[
         str,
         doc(
-            "The page's public URL, for links to it. If unset, links use the address that the client called.",
+            "Public URL of the page, for links. If empty, links use the address that the client called.",
             "url",
         ),
     ] = ""
-    data_dir: Annotated[str, doc("The directory for the database, blobs, key and lock.", "path")] = (
+    data_dir: Annotated[str, doc("Directory for the database, blobs, key and lock.", "path")] = (
         "~/.local/share/holdfast"
     )
     store: Annotated[
         Secret,
         doc(
-            "A Postgres database that several servers share, as `postgresql://user:password@host/name`; if "
-            "empty, an SQLite file in data_dir. Needs the extra `holdfast[postgres]`.",
+            "Postgres database to share between servers, as `postgresql://user:password@host/name`. If "
+            "empty, an SQLite file in data_dir. Requires `holdfast[postgres]`.",
             "database",
         ),
     ] = Secret()
     store_direct: Annotated[
         Secret,
         doc(
-            "The address of the database itself, if `store` leads through a pooler such as PgBouncer in "
-            "transaction mode. Leases, notifications and migrations use it.",
+            "Direct URL of the database, if `store` is a pooler such as PgBouncer in transaction mode. Used "
+            "for leases, notifications and migrations.",
             "database",
         ),
     ] = Secret()
     node_name: Annotated[
         str,
         doc(
-            "The name of this server among those that share a database; if empty, it is made from the "
-            "machine's name and data_dir. No two may have the same.",
+            "Name of this server, unique among those that share a database. If empty, it's derived from the "
+            "machine's name and data_dir.",
             "name",
         ),
     ] = ""
     node_url: Annotated[
-        str, doc("The URL at which the other servers reach this one; people are shown it.", "url or empty")
+        str, doc("URL where other servers reach this one. Also shown to users.", "url or empty")
     ] = ""
     volumes: Annotated[
         dict[str, str],
         doc(
-            "Folders that several servers share, by name. A session whose workspace is in one goes on at any "
-            "server that lists it; any other session waits for the server that has its files.",
+            "Folders that several servers share, by name. Any server that lists a volume can continue the "
+            "sessions whose workspace is on it. Other sessions wait for the server that has their files.",
             "path",
         ),
     ] = {}
     api_keys: Annotated[
         tuple[Secret, ...] | None,
         doc(
-            "The keys that open the server. If absent, the first start makes one; if empty, none is needed.",
+            "API keys. If unset, the first start generates one. An empty list disables authentication.",
             "key",
         ),
     ] = None
     cors_origins: Annotated[
-        tuple[str, ...], doc("Other origins whose web pages may call the API; * means all.", "origin")
+        tuple[str, ...], doc("Origins whose web pages can call the API; * allows all.", "origin")
     ] = ()
     workspaces: Annotated[
         tuple[str, ...],
@@ -123,32 +123,32 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_concurrent_runs: Annotated[
         AtLeast1,
         doc(
-            "The most concurrent runs; further ones are queued. Keys that use less than a sixteenth of this "
+            "Maximum number of concurrent runs; more are queued. Keys that use less than a sixteenth of this "
             "limit share an extra quarter, so no key can block the others."
         ),
     ] = 64
-    on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (
-        "resume"
-    )
+    on_restart: Annotated[
+        OnRestart, doc("Whether to resume or end runs that a crash or restart interrupted.")
+    ] = "resume"
     drain_s: Annotated[
         Seconds,
-        doc("How long runs may work on to a safe point after the first signal to end; 0 means not at all."),
+        doc("How long active runs get to reach a safe point on shutdown; 0 doesn't wait."),
     ] = 10.0
     durability: Annotated[
-        Durability, doc("What stored events survive: a power cut, or only the end of the process (faster).")
+        Durability, doc("`power`: stored events survive a power cut. `process`: only a crash (faster).")
     ] = "power"
     keep_deltas_days: Annotated[
         AtLeast0,
         doc(
-            "How long the pieces in which an answer arrived are kept after the run ends; 0 means forever. "
-            "The text itself always stays."
+            "How long to keep an answer's streaming deltas after the run ends; 0 keeps them forever. The "
+            "text itself is always kept."
         ),
     ] = 30
     spool_dir: Annotated[
         str,
         doc(
-            "A directory of its own for output that can't be written to the database yet; if empty, it is "
-            "inside data_dir.",
+            "Separate directory for output that can't be written to the database yet. If empty, a directory "
+            "in data_dir.",
             "path",
         ),
     ] = ""
@@ -157,73 +157,72 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[log]: the log file, which has every line, and what is printed as well."""
+    """[log]: the log file, which contains every level, and the level to print."""
 
     file: Annotated[
-        str, doc("The log file, which is rotated; if empty, holdfast.log in data_dir.", "path")
+        str, doc("Log file, rotated automatically. If empty, holdfast.log in data_dir.", "path")
     ] = ""
-    level: Annotated[LogLevel, doc("The lowest level that is also printed.")] = "info"
+    level: Annotated[LogLevel, doc("Lowest level to also print.")] = "info"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[targets.patience]: how many seconds each state of an attempt may be silent; 0 means no limit."""
+    """[targets.patience]: how many seconds each phase of an attempt can be silent; 0 means no limit."""
 
-    connect_s: Annotated[Seconds | None, doc("Until the connection is made.")] = None
-    upload_s: Annotated[Seconds | None, doc("While none of the request is accepted.")] = None
-    first_event_s: Annotated[Seconds | None, doc("Until the first event of any kind.")] = None
+    connect_s: Annotated[Seconds | None, doc("Until the connection is open.")] = None
+    upload_s: Annotated[Seconds | None, doc("During the upload, while the provider accepts no data.")] = None
+    first_event_s: Annotated[Seconds | None, doc("Until the first event, of any kind.")] = None
     first_event_cap_s: Annotated[
-        Seconds | None, doc("The highest value that request size and learning may raise first_event_s to.")
+        Seconds | None,
+        doc("Upper bound for first_event_s, which is raised for large requests and slow targets."),
     ] = None
     first_progress_s: Annotated[Seconds | None, doc("From the first event to the first output.")] = None
-    gap_s: Annotated[Seconds | None, doc("Between two pieces of output.")] = None
+    gap_s: Annotated[Seconds | None, doc("Between two chunks of output.")] = None
     strict: Annotated[bool, doc("Whether first_event_s also applies to large requests.")] = False
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[targets.retry]: how often a call may try, and how long if nothing answers."""
+    """[targets.retry]: limits and delays for retrying model calls."""
 
     attempts_max: Annotated[
-        AtLeast1, doc("The most attempts of one call on all targets; the default target's value applies.")
+        AtLeast1, doc("Maximum attempts per call across all targets. The default target's value applies.")
     ] = 5
-    attempts_per_target_max: Annotated[AtLeast1, doc("The most attempts of one call on one target.")] = 3
+    attempts_per_target_max: Annotated[AtLeast1, doc("Maximum attempts per call on one target.")] = 3
     unreachable_s: Annotated[
         Seconds,
         doc(
-            "How long to retry a target while nothing answers at its address; this uses up no attempts. A "
-            "target that has never answered gets at most 10 s, one with a fallback elsewhere 5 s."
+            "How long to retry a target that can't be reached, without using up attempts. At most 10 s if it "
+            "has never answered, and 5 s if it has a fallback elsewhere."
         ),
     ] = 60.0
     unreachable_resumed_s: Annotated[
         Seconds,
-        doc("The same for a run that resumes after a crash or restart, when the model may come back later."),
+        doc("The same, for a run resumed after a crash or restart. The model might start later."),
     ] = 300.0
     backoff_base_s: Annotated[
-        Seconds, doc("The wait before a second attempt; it doubles with each further one.")
+        Seconds, doc("Delay before the second attempt. It doubles with each further attempt.")
     ] = 1.0
-    backoff_max_s: Annotated[Seconds, doc("The longest such wait.")] = 20.0
+    backoff_max_s: Annotated[Seconds, doc("Maximum delay between attempts.")] = 20.0
     hedge: Annotated[
         bool,
-        doc("Whether to also call the next target once half of the first-event patience has passed."),
+        doc("Whether to also call the next target after half of the first-event patience."),
     ] = False
 
 
 class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[targets]]: the models to call; the first is the default, the others are fallbacks in order."""
+    """[[targets]]: models to call. The first is the default; the others are fallbacks, in order."""
 
-    name: Annotated[str, doc("The name of the target in Holdfast.", "name")]
-    wire: Annotated[
-        Wire, doc("The protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")
-    ]
-    base_url: Annotated[str, doc("The endpoint, without the path of a single call.", "url")]
-    model: Annotated[str, doc("The endpoint's name for the model.", "name")]
-    api_key: Annotated[Secret, doc("The key; a local server may need none.", "key")] = Secret("")
-    context_window: Annotated[AtLeast1, doc("How many tokens fit into the model's context window.")] = 200_000
+    name: Annotated[str, doc("Name of the target in Holdfast.", "name")]
+    wire: Annotated[Wire, doc("Protocol: OpenAI Responses, OpenAI Chat Completions or Anthropic Messages.")]
+    base_url: Annotated[str, doc("Base URL, without the path of a call.", "url")]
+    model: Annotated[str, doc("Model name at the endpoint.", "name")]
+    api_key: Annotated[Secret, doc("API key. Local servers might not need one.", "key")] = Secret("")
+    context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
     headers: Annotated[dict[str, Secret], doc("Additional headers for every request.", "header")] = {}
     proxy: Annotated[
         Secret | None,
         doc(
-            "The HTTP proxy, as http://USER:PASSWORD@HOST:PORT. If absent, HTTPS_PROXY, HTTP_PROXY, "
-            "ALL_PROXY and NO_PROXY apply, except to this machine; if empty, no proxy is used.",
+            "HTTP proxy, as http://USER:PASSWORD@HOST:PORT. If unset, HTTPS_PROXY, HTTP_PROXY, ALL_PROXY "
+            "and NO_PROXY apply, except to this machine. An empty value disables the proxy.",
             "proxy",
         ),
     ] = None
@@ -247,59 +246,59 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[agent.budget]: what one run may use; 0 means no limit."""
+    """[agent.budget]: limits per run; 0 means no limit."""
 
-    tokens: Annotated[AtLeast0, doc("The most tokens, input and output together.")] = 0
-    cost_usd: Annotated[Amount, doc("The most US dollars, as far as prices are known.")] = 0.0
-    minutes: Annotated[Amount, doc("The most minutes of work; waiting for people doesn't count.")] = 0.0
+    tokens: Annotated[AtLeast0, doc("Maximum tokens, input and output combined.")] = 0
+    cost_usd: Annotated[Amount, doc("Maximum cost in US dollars, as far as prices are known.")] = 0.0
+    minutes: Annotated[
+        Amount, doc("Maximum working time in minutes. Time spent waiting for people doesn't count.")
+    ] = 0.0
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[agent]: what every run starts with."""
+    """[agent]: defaults for every run."""
 
     instructions: Annotated[
         str,
-        doc("Instructions for the model, or file:PATH; AGENTS.md of the workspace is added.", "text or file"),
+        doc("Instructions for the model, or file:PATH. The workspace's AGENTS.md is added.", "text or file"),
     ] = ""
-    workspace: Annotated[str, doc("The directory in which agents work.", "path")] = "."
-    turns_max: Annotated[AtLeast0, doc("The most model answers in one run; 0 means no limit.")] = 100
+    workspace: Annotated[str, doc("Directory that agents work in.", "path")] = "."
+    turns_max: Annotated[AtLeast0, doc("Maximum model answers per run; 0 means no limit.")] = 100
     children_max: Annotated[
-        AtLeast0, doc("The most sub-agents of one session that work at once; 0 means that there are none.")
+        AtLeast0, doc("Maximum concurrent sub-agents per session; 0 disables sub-agents.")
     ] = 8
     children_depth_max: Annotated[
-        AtLeast1, doc("The most levels of sub-agents: 1 means that they have none of their own.")
+        AtLeast1, doc("Maximum levels of sub-agents. With 1, sub-agents can't start their own.")
     ] = 3
     answer_bytes_max: Annotated[
         AtLeast1,
-        doc(
-            "The most bytes in one model answer: text, reasoning, tool arguments. A longer one ends the run."
-        ),
+        doc("Maximum bytes in one model answer: text, reasoning, tool arguments. A longer one ends the run."),
     ] = ANSWER_BYTES_MAX
     title_target: Annotated[
         str,
         doc(
-            'The target that titles chats after their first answer; empty means the default, "off" none.',
+            'Target that titles chats after the first answer. If empty, the default. "off" disables titles.',
             "name",
         ),
     ] = ""
     summary_target: Annotated[
-        str, doc("The target that summarizes long conversations; empty means the run's own.", "name")
+        str, doc("Target that summarizes long conversations. If empty, the run's own.", "name")
     ] = ""
     skills: Annotated[
         tuple[str, ...],
-        doc("Further folders with skills, beside `skills` in your configuration directory.", "path"),
+        doc("Additional skill folders, besides `skills` in your configuration directory.", "path"),
     ] = ()
     memory: Annotated[
         MemoryMode,
         doc(
-            "Whether the agent remembers things between conversations: ask means that you accept each; auto "
-            "that what you typed yourself is remembered at once, and anything else is asked; off means never."
+            "Memory across conversations. `ask`: you accept each memory. `auto`: memories from your own "
+            "messages are saved immediately; others need approval. `off`: none."
         ),
     ] = "ask"
     budget: BudgetSettings = BudgetSettings()
 
     def run_budget(self) -> Budget:
-        """What a run may use, including turns."""
+        """Limits per run, including turns."""
         budget = self.budget
         return Budget(
             tokens=budget.tokens, cost_usd=budget.cost_usd, turns=self.turns_max, minutes=budget.minutes
@@ -307,33 +306,27 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[web_search]: the service that the tool web_search asks; without one there is no such tool."""
+    """[web_search]: service behind the tool web_search. If unset, the tool isn't available."""
 
     service: Annotated[
         Literal["", "searxng", "brave", "tavily", "exa", "duckduckgo"],
-        doc("The service; if empty, agents can't search the web."),
+        doc("Search service. If empty, agents can't search the web."),
     ] = ""
-    url: Annotated[
-        str, doc("The address of a SearXNG server, or another one of the service.", "url or empty")
-    ] = ""
-    api_key: Annotated[Secret, doc("The key, for Brave, Tavily and Exa.", "key")] = Secret()
+    url: Annotated[str, doc("URL of a SearXNG server, or another URL for the service.", "url or empty")] = ""
+    api_key: Annotated[Secret, doc("API key for Brave, Tavily or Exa.", "key")] = Secret()
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[keys]]: what an API key may use; 0 means no limit."""
+    """[[keys]]: limits per API key; 0 means no limit."""
 
-    name: Annotated[
-        str, doc("The name of the key, as `holdfast keys list` shows it; * means each key without its own.")
-    ]
+    name: Annotated[str, doc("Key name from `holdfast keys list`, or * for each key without its own entry.")]
     budget_usd_per_day: Annotated[
-        Amount, doc("The most US dollars of one day (UTC), as far as prices are known.")
+        Amount, doc("Maximum cost in US dollars per day (UTC), as far as prices are known.")
     ] = 0.0
     budget_tokens_per_day: Annotated[
-        AtLeast0, doc("The most tokens of one day (UTC), input and output together.")
+        AtLeast0, doc("Maximum tokens per day (UTC), input and output combined.")
     ] = 0
-    requests_per_minute: Annotated[
-        AtLeast0, doc("The most relayed requests and new runs within a minute.")
-    ] = 0
+    requests_per_minute: Annotated[AtLeast0, doc("Maximum relayed requests and new runs per minute.")] = 0
     one_user: Annotated[
         bool,
         doc(
@@ -344,51 +337,50 @@ class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[relay]: model calls of other programs, which Holdfast passes on to its targets."""
+    """[relay]: model calls from other programs, forwarded to Holdfast's targets."""
 
     models: Annotated[
         dict[str, tuple[str, ...]],
         doc(
-            "Model names, or patterns with *, and the target that answers each, or a list of them. Further "
-            "ones in a list are fallbacks. The names and models of targets are always relayed.",
+            "Target for each model name or pattern with *, or a list of targets, in which the later ones are "
+            "fallbacks. Target names and their models are always relayed.",
             "name",
         ),
     ] = {}
     wait_s: Annotated[
-        Seconds, doc("The longest wait that a provider may ask for; the client is told of a longer one.")
+        Seconds, doc("Longest provider-requested wait to honor. Longer ones are returned to the client.")
     ] = 60.0
     headers: Annotated[
-        tuple[str, ...], doc("Further headers of clients that go to the provider; never credentials.", "name")
+        tuple[str, ...],
+        doc("Additional client headers to forward to the provider; never credentials.", "name"),
     ] = ()
-    body_bytes_max: Annotated[AtLeast1, doc("The largest relayed request body, in bytes.")] = 32_000_000
+    body_bytes_max: Annotated[AtLeast1, doc("Maximum size of a relayed request body, in bytes.")] = 32_000_000
     keep: Annotated[
         RelayKeep,
-        doc("What is stored of each call: a small record of its usage, everything as a session, or nothing."),
+        doc("Data to store per call: `usage` (a small record), `all` (as a session) or `none`."),
     ] = "usage"
 
 
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[approvals.rules]]: which actions run without asking, always ask, or never run. Set one of these."""
+    """[[approvals.rules]]: rules for actions. Set exactly one of allow, ask and deny."""
 
-    allow: Annotated[str, doc("The tool whose matching actions run without asking.", "name")] = ""
-    ask: Annotated[str, doc("The tool whose matching actions always ask.", "name")] = ""
-    deny: Annotated[str, doc("The tool whose matching actions never run.", "name")] = ""
+    allow: Annotated[str, doc("Tool whose matching actions run without approval.", "name")] = ""
+    ask: Annotated[str, doc("Tool whose matching actions always need approval.", "name")] = ""
+    deny: Annotated[str, doc("Tool whose matching actions never run.", "name")] = ""
     argv: Annotated[
         tuple[str, ...],
-        doc("The words that a matching command starts with; allow covers only harmless words after them."),
+        doc("First words of a matching command. With allow, only harmless words can follow them."),
     ] = ()
-    exact: Annotated[bool, doc("Whether an allowed command must consist of exactly the words in argv.")] = (
-        False
-    )
+    exact: Annotated[bool, doc("Whether an allowed command must be exactly the words in argv.")] = False
     paths: Annotated[
         tuple[str, ...],
         doc(
-            "The paths that a matching action touches; deny and ask also match a search or listing of a "
-            "folder above.",
+            "Paths that a matching action touches. deny and ask also match a search or listing of a parent "
+            "folder.",
             "path",
         ),
     ] = ()
-    host: Annotated[str, doc("The host that a matching action calls.", "host name")] = ""
+    host: Annotated[str, doc("Host that a matching action calls.", "host name")] = ""
 
     @property
     def verdict(self) -> RuleVerdict:
@@ -402,36 +394,39 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[approvals]: when a person is asked, and what happens if nobody answers (silence is never consent)."""
+    """[approvals]: when actions need approval. An unanswered request is never approved."""
 
     mode: Annotated[
         ApprovalMode,
-        doc("Ask about every change, allow what the sandbox contains, or ask nobody and deny."),
+        doc(
+            "`ask`: ask about every change. `allow-workspace`: allow anything the sandbox contains. "
+            "`unattended`: never ask; deny."
+        ),
     ] = "ask"
-    expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0 means until someone answers.")] = (
+    expires_s: Annotated[AtLeast0, doc("How long a request stays open; 0 means until someone answers.")] = (
         86_400
     )
     on_expiry: Annotated[
-        OnExpiry, doc("Whether a run continues without the action, or stops, if nobody answers.")
+        OnExpiry, doc("Whether a run continues without the action or stops if no one answers.")
     ] = "continue"
     rules: tuple[RuleSettings, ...] = ()
 
 
 class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[sandbox]: what the commands that agents run can reach."""
+    """[sandbox]: files and hosts that agents' commands can reach."""
 
     mode: Annotated[
         SandboxMode,
         doc(
-            "Use a sandbox if this machine can run one, refuse to start without one, or use none; "
-            "`holdfast doctor` says what it holds here."
+            "`auto`: use a sandbox if this machine can run one. `require`: don't start without one. `off`: "
+            "use none. `holdfast doctor` shows what it protects on this machine."
         ),
     ] = "auto"
     network: Annotated[
         Literal["off", "on"] | tuple[str, ...],
         doc(
-            "Which hosts commands can reach: none, all, or a list of host names. A host that can be reached "
-            "can be sent your data.",
+            "Hosts that commands can reach: none, all, or a list of host names. Commands can send your data "
+            "to any of them.",
         ),
     ] = "off"
     write: Annotated[
@@ -443,87 +438,88 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = ()
     caches: Annotated[
         bool,
-        doc("Whether commands share the caches of package managers in your home folder and can change them."),
+        doc("Whether commands can use and change the package manager caches in your home folder."),
     ] = False
 
 
 class UndoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[undo]: snapshots of the workspace, so that what runs change can be undone."""
+    """[undo]: workspace snapshots, so you can undo a run's changes."""
 
-    enabled: Annotated[
-        bool, doc("Whether the workspace is stored before a run changes it, so that this can be undone.")
-    ] = True
+    enabled: Annotated[bool, doc("Whether to take a snapshot of the workspace before a run changes it.")] = (
+        True
+    )
     seconds_max: Annotated[
-        float, msgspec.Meta(gt=0, le=600), doc("The longest that one snapshot may take, in seconds.")
+        float, msgspec.Meta(gt=0, le=600), doc("Maximum duration of one snapshot, in seconds.")
     ] = 20.0
-    files_max: Annotated[AtLeast1, doc("The most files that a workspace may have to be covered.")] = 100_000
+    files_max: Annotated[AtLeast1, doc("Maximum number of files in a covered workspace.")] = 100_000
     file_bytes_max: Annotated[
-        int, msgspec.Meta(ge=1, le=50_000_000), doc("The largest file that is covered, in bytes.")
+        int, msgspec.Meta(ge=1, le=50_000_000), doc("Maximum size of a covered file, in bytes.")
     ] = 10_000_000
     total_bytes_max: Annotated[
-        AtLeast1, doc("The largest workspace that is covered, in bytes, without what is left out.")
+        AtLeast1, doc("Maximum size of a covered workspace, in bytes, excluding files that aren't covered.")
     ] = 2_000_000_000
     keep_days: Annotated[
-        Amount, doc("How long snapshots are kept, in days; purging a session removes its own at once.")
+        Amount, doc("How long to keep snapshots, in days. Purging a session deletes its snapshots.")
     ] = 30.0
 
 
 class McpSandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[mcp_servers.sandbox]: what a server that is started by a command can reach."""
+    """[mcp_servers.sandbox]: files and hosts that a server started by a command can reach."""
 
     mode: Annotated[
         Literal["auto", "off"],
-        doc("Run the program in the sandbox if commands run in one (bubblewrap only), or never."),
+        doc("`auto`: run the program in the sandbox if commands use one (bubblewrap only). `off`: never."),
     ] = "auto"
     network: Annotated[
         Literal["off", "on"] | tuple[str, ...],
-        doc("Which hosts the program can reach: none, all, or a list of host names."),
+        doc("Hosts that the program can reach: none, all, or a list of host names."),
     ] = "on"
     write: Annotated[
         tuple[str, ...],
-        doc("Paths that the program can change, in addition to those in its command and env.", "path"),
+        doc("Paths that the program can change, besides those in its command and env.", "path"),
     ] = ()
     read: Annotated[tuple[str, ...], doc("Secret files that the program can read.", "path")] = ()
     caches: Annotated[
         bool,
-        doc("Whether the program shares the caches of package managers in your home folder, or has its own."),
+        doc("Whether the program uses the package manager caches in your home folder, or its own."),
     ] = False
 
 
 class McpOAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[mcp_servers.oauth]: how to sign in to a server, if that can't be discovered."""
+    """[mcp_servers.oauth]: sign-in settings that can't be discovered."""
 
-    client_id: Annotated[str, doc("The id of a client that you registered yourself.")] = ""
-    client_secret: Annotated[Secret, doc("Its secret, if it has one.", "key")] = Secret("")
+    client_id: Annotated[str, doc("ID of a client that you registered yourself.")] = ""
+    client_secret: Annotated[Secret, doc("The client's secret, if it has one.", "key")] = Secret("")
     client_metadata_url: Annotated[
-        str, doc("The https URL of a client ID metadata document, used instead of a registration.")
+        str, doc("https URL of a client ID metadata document, used instead of a registration.")
     ] = ""
     issuer: Annotated[
-        str, doc("The only authorization server that gets the client_secret. Set it with a client_secret.")
+        str, doc("Only authorization server that receives client_secret. Required with client_secret.")
     ] = ""
-    scope: Annotated[str, doc("The scopes to ask for if the server names none, separated by spaces.")] = ""
-    redirect_port: Annotated[
-        Port, doc("The port of 127.0.0.1 that the sign-in page leads back to; 0 means any free port.")
-    ] = 0
+    scope: Annotated[str, doc("Scopes to request if the server names none, separated by spaces.")] = ""
+    redirect_port: Annotated[Port, doc("Port on 127.0.0.1 for the OAuth redirect; 0 picks a free one.")] = 0
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[mcp_servers]]: servers of additional tools, either started by a command or called at a URL."""
+    """[[mcp_servers]]: MCP servers with additional tools, started by a command or called at a URL."""
 
-    name: Annotated[str, doc("The name of the server in Holdfast, and the prefix of its tools.", "name")]
-    command: Annotated[tuple[str, ...], doc("The program to start and its arguments.")] = ()
-    url: Annotated[str, doc("The URL of a running server.", "url with query")] = ""
+    name: Annotated[str, doc("Name of the server in Holdfast, and the prefix of its tools.", "name")]
+    command: Annotated[tuple[str, ...], doc("Program to start, and its arguments.")] = ()
+    url: Annotated[str, doc("URL of a running server.", "url with query")] = ""
     env: Annotated[dict[str, Secret], doc("Environment variables for the program.", "variable")] = {}
     headers: Annotated[
         dict[str, Secret], doc("Additional headers for every request to the URL.", "header")
     ] = {}
     transport: Annotated[
         Literal["auto", "http", "sse"],
-        doc("How to talk to the URL: streamable HTTP, the older SSE, or whichever works."),
+        doc("Transport for the URL: streamable HTTP, the older SSE, or whichever works."),
     ] = "auto"
     roots: Annotated[
         Literal["off", "workspace"],
-        doc("Whether the server is told the workspace as its root. Some servers then use no other folder."),
+        doc(
+            "Whether to send the workspace to the server as an MCP root. Some servers then use no other "
+            "folder."
+        ),
     ] = "off"
     oauth: McpOAuthSettings = McpOAuthSettings()
     sandbox: McpSandboxSettings = McpSandboxSettings()

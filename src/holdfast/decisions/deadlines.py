@@ -4,11 +4,13 @@ import ipaddress
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from holdfast.model_events import (
+    PIECES,
     ArgsPiece,
     ErrorReported,
     Finished,
@@ -251,7 +253,6 @@ TRANSITIONS: dict[State, dict[Sign, State]] = {
     State.ENDING: {},
 }
 
-PIECES = (TextPiece, ReasoningPiece, ArgsPiece)
 SIGNS: dict[type[ModelEvent], Sign] = {
     Lifecycle: Sign.ALIVE,
     TokensUsed: Sign.ALIVE,
@@ -296,13 +297,13 @@ WHY_TEXT: dict[Why, str] = {
 
 
 LIMITS: dict[State, Callable[[Deadlines], Limit]] = {
-    State.CONNECTING: lambda deadlines: deadlines.connect,
-    State.UPLOADING: lambda deadlines: deadlines.upload,
-    State.WAITING: lambda deadlines: deadlines.first_event,
-    State.BEGUN: lambda deadlines: deadlines.first_progress,
-    State.STREAMING: lambda deadlines: deadlines.gap,
-    State.OPENED: lambda deadlines: deadlines.first_progress,
-    State.ENDING: lambda deadlines: deadlines.tail,
+    State.CONNECTING: attrgetter("connect"),
+    State.UPLOADING: attrgetter("upload"),
+    State.WAITING: attrgetter("first_event"),
+    State.BEGUN: attrgetter("first_progress"),
+    State.STREAMING: attrgetter("gap"),
+    State.OPENED: attrgetter("first_progress"),
+    State.ENDING: attrgetter("tail"),
 }
 
 

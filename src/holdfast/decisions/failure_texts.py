@@ -38,10 +38,10 @@ SETTING_OF_WHY: dict[Why, str] = {"cap": "first_event_cap_s", "gap": "gap_s"}
 BREAK_TEXT: dict[Break, str] = {
     "dns": "can't resolve {place}",
     "refused": "{place} refused the connection",
-    "unreachable": "{place} cannot be reached",
+    "unreachable": "{place} can't be reached",
     "reset": "{place} reset the connection",
-    "tls_untrusted": "the certificate of {place} is not trusted",
-    "tls_other": "can't make a secure connection to {place}",
+    "tls_untrusted": "the certificate of {place} isn't trusted",
+    "tls_other": "can't open a secure connection to {place}",
     "eof": "{place} closed the connection",
     "protocol": "{place} sent an invalid response",
     "proxy_login": "{place} requires a user name and a password",
@@ -51,7 +51,7 @@ BREAK_TEXT: dict[Break, str] = {
 STAGE_TEXT: dict[Stage, str] = {
     "connecting": "",  # the text for the break already says it
     "uploading": "while the request was being sent",
-    "waiting": "before it said anything",
+    "waiting": "before sending a response",
     "streaming": "in the middle of the answer",
 }
 

@@ -52,10 +52,10 @@ _SHORTEN = "shorten the conversation or choose a model with a larger window"
 TREATMENTS: dict[FailureKind, Treatment] = {
     "cancelled": Treatment("never", "never", "was stopped", "", "neutral"),
     "local_bug": Treatment(
-        "never", "never", "failed here", "this is a bug in Holdfast: please report it", "neutral"
+        "never", "never", "failed here", "this is a bug in Holdfast: report it", "neutral"
     ),
     "bad_request": Treatment(
-        "never", "yes", "refused the request", "check base_url, model and settings of {target}"
+        "never", "yes", "rejected the request", "check base_url, model and settings of {target}"
     ),
     "payload_too_large": Treatment(
         "never",
@@ -64,14 +64,14 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "send fewer or smaller images and files, or a shorter message",
     ),
     "model_missing": Treatment(
-        "never", "yes", "does not serve the model", "choose another model for {target}"
+        "never", "yes", "doesn't serve the model", "choose another model for {target}"
     ),
     "content_refused": Treatment("never", "once", "refused to answer", "rephrase the request"),
-    "auth": Treatment("never", "yes", "did not accept the key", "check the API key of target {target}"),
+    "auth": Treatment("never", "yes", "rejected the API key", "check the API key of target {target}"),
     "entitlement": Treatment(
         "never",
         "yes",
-        "does not offer this to the account",
+        "doesn't offer this to the account",
         "check the plan of the account behind target {target}",
     ),
     "quota_exhausted": Treatment(
@@ -86,38 +86,42 @@ TREATMENTS: dict[FailureKind, Treatment] = {
     "connect_failed": Treatment(
         "while_unreachable",
         "elsewhere",
-        "could not be reached",
+        "couldn't be reached",
         "check the network and the base_url of {target}",
         "neutral",
     ),
     "upload_stalled": Treatment(
-        "backoff", "from_second", "did not accept the request", "check the network, or send less", "counts"
+        "backoff", "from_second", "didn't accept the request", "check the network, or send less", "counts"
     ),
     "no_first_event": Treatment(
         "at_once_first",
         "from_second",
-        "did not answer in time",
+        "didn't answer in time",
         "if it needs longer, raise {setting} of {target}",
         "counts",
     ),
     "stalled": Treatment(
-        "backoff", "from_second", "fell silent", "if it needs longer, raise {setting} of {target}", "counts"
+        "backoff",
+        "from_second",
+        "stopped responding",
+        "if it needs longer, raise {setting} of {target}",
+        "counts",
     ),
-    "dropped": Treatment("backoff", "from_second", "broke off", LATER, "neutral"),
+    "dropped": Treatment("backoff", "from_second", "dropped the connection", LATER, "neutral"),
     "malformed": Treatment(
-        "once", "yes", "sent an unreadable answer", "check the wire and base_url of {target}"
+        "once", "yes", "sent an invalid response", "check the wire and base_url of {target}"
     ),
     "tls_untrusted": Treatment(
         "never",
         "other_host",
         "has an untrusted certificate",
-        "check the clock and the certificates of this computer",
+        "check this machine's clock and certificates",
         "neutral",
     ),
     "overflow_input": Treatment("compacted", "larger_window", "can't fit the conversation", _SHORTEN),
     "overflow_output": Treatment("lower_cap", "never", "has no room left for the answer", _SHORTEN),
     "truncated": Treatment("new_turn", "never", "reached its length limit", "ask it to continue"),
-    "empty": Treatment("twice", "yes", "gave an empty answer", "ask again, or choose another model"),
+    "empty": Treatment("twice", "yes", "returned an empty answer", "ask again, or choose another model"),
     "unknown": Treatment("once", "yes", "failed", LATER, "neutral"),
 }
 
@@ -125,7 +129,7 @@ TREATMENTS: dict[FailureKind, Treatment] = {
 FINISHED_TEXT: dict[FailureKind, str] = {
     "content_refused": "refused to answer",
     "truncated": "stopped at its length limit",
-    "empty": "ended its answer without saying anything",
+    "empty": "returned an empty answer",
 }
 
 
@@ -276,7 +280,7 @@ def _happened(rule: FailureRule, seen: _Seen, *, said: str, target: Target) -> t
     if facts.cancelled_by:
         return "", f"stopped: {facts.cancelled_by}"
     if facts.bug:
-        return "", f"an error in our own code: {provider_text(facts.bug, target)}"
+        return "", f"internal error: {provider_text(facts.bug, target)}"
     if facts.over_window_tokens:
         return "", f"the request is {facts.over_window_tokens} tokens over the window of {target.model}"
     if seen.status == PROXY_WANTS_LOGIN:
@@ -300,7 +304,7 @@ def _answered(seen: _Seen, *, said: str, target: Target) -> str:
     status = seen.facts.status if seen.facts.status >= STATUS_MIN else 0
     words = f"answered {status}" if status else "reported an error"
     if seen.page:
-        words = f"answered {status or ''} with a web page instead of an API answer".replace("  ", " ")
+        words = f"answered {status or ''} with a web page instead of an API response".replace("  ", " ")
     if status in REDIRECTS and (location := seen.facts.headers.get("location", "")):
         said = f"it has moved to {_clause(location, target)}"
     elif said in {"", f"HTTP {status}"}:

@@ -38,8 +38,7 @@ def learn(learned: Learned, input_tokens: int, *, first_event_s: float) -> Learn
 
 def p95_s(learned: Learned, input_tokens: int) -> float | None:
     """The p95 for a request of this size; it may need as long as smaller ones did."""
-    rings = (ring for ring in learned.bands[: _band(input_tokens) + 1] if ring)
-    return max((sorted(ring)[math.ceil(PERCENTILE * len(ring)) - 1] for ring in rings), default=None)
+    return max(map(_p95_s, filter(None, learned.bands[: _band(input_tokens) + 1])), default=None)
 
 
 def usual_s(learned: Learned, input_tokens: int) -> float | None:
@@ -62,6 +61,10 @@ def load_learned(raw: bytes) -> Learned:
     if len(learned.bands) != len(BAND_TOKENS) + 1:
         return Learned()
     return Learned(tuple(ring[-KEPT_MAX:] for ring in learned.bands))
+
+
+def _p95_s(ring: tuple[float, ...]) -> float:
+    return sorted(ring)[math.ceil(PERCENTILE * len(ring)) - 1]
 
 
 def _band(input_tokens: int) -> int:

@@ -28,7 +28,7 @@ def decide_relayed(
     if has_content:
         return retry.GiveUp("the client has seen a part of the answer")
     if failure.status in CLIENT_ERRORS and failure.status not in RETRYABLE_STATUSES:
-        return retry.GiveUp(f"{history.current} refused the request")
+        return retry.GiveUp(f"{history.current} rejected the request")
     decision = retry.decide(failure, history)
     match decision:
         case retry.RetryAfter(wait_s=wait_s, why=why) if 1000 * wait_s > wait_ms_max:

@@ -122,6 +122,9 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
     try:
         limits = RunnerLimits(settings.server.max_concurrent_runs, settings.server.on_restart)
         async with open_parts(settings, keys=None, config=parts.loaded.file) as built:
+            if built.opening is not None:
+                built.opening.begin()
+                await built.opening.wait()
 
             def agent(*, store: Store, model: ModelCaller, clock: Clock) -> AgentDeps:
                 deps = built.agent(store=store, model=model, clock=clock)
@@ -138,6 +141,6 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
 def _with_own(configured: Registry, own: Registry) -> Registry:
     """All tools but `ask_user`: in a program, tools ask with ToolContext.ask, not the model."""
     try:
-        return configured.without(ASK_USER).with_group("own", own.all())
+        return configured.without((ASK_USER,)).with_group("own", own.all())
     except NameTaken as error:
         raise ConfigurationError(f"{error} Rename yours with @tool(name=…).") from error

@@ -14,7 +14,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.models.prices import Prices
+from holdfast.models.call_deps import Prices
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.targets import Target
 from holdfast.tools.registry import NameTaken, Registry

@@ -148,15 +148,7 @@ class Activity:
     @property
     def tool_call_id(self) -> str:
         """The tool call that the state is about, if any."""
-        match self.name:
-            case "tool":
-                return self.at_work[0]
-            case "next":
-                return self.asked[0]
-            case "asking":
-                return self.asked[-1]
-            case _:
-                return ""
+        return self._shown()[1]
 
     @property
     def since_ms(self) -> int:
@@ -169,13 +161,26 @@ class Activity:
         latest = AFTER.get(kind)
         if latest is None or (latest in MOVING and latest == self.latest):
             return
-        was = self.name, self.tool_call_id
+        was = self._shown()
         self.latest = latest
         step = _STEPS.get(kind)
         if step is not None:
             step(self, event)
-        if was != (self.name, self.tool_call_id):
+        if was != self._shown():
             self.changed_ms = event.at_ms
+
+    def _shown(self) -> tuple[ActivityName, str]:
+        """The state, and the tool call that it is about, if any."""
+        name = self.name
+        match name:
+            case "tool":
+                return name, self.at_work[0]
+            case "next":
+                return name, self.asked[0]
+            case "asking":
+                return name, self.asked[-1]
+            case _:
+                return name, ""
 
     def words(self, *, tool: str = "") -> str:
         """The state in words; `tool` describes its tool call."""

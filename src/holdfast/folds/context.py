@@ -40,6 +40,7 @@ _WHY_UNANSWERED: Mapping[OutcomeKind, str] = MappingProxyType(
         "interrupted": "the run was interrupted",
     }
 )
+_OUTPUT = (Text, Thinking, ToolCard)
 _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 
 
@@ -69,6 +70,114 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
         return _summarized(transcript, run_id, told, entries)
     history = _from_history(transcript.runs[run_id].history or ())
     return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
+
+
+class KeptContext:
+    """The contexts of one session, as `context_for` returns them, but each finished turn is read once.
+
+    The messages of finished turns are kept for as long as entries are only added to the transcript. Ended
+    runs, and runs that came with their own history, are read from scratch.
+    """
+
+    def __init__(self) -> None:
+        self._start_over([], None)
+
+    def _start_over(self, entries: list[Entry], summary: Notice | None) -> None:
+        self._entries = entries
+        self._summary = summary
+        self._count = 0  # of the entries that the kept messages were made of
+        self._messages: list[Message] = []
+        self._newest = ""  # the run of the last of these entries
+        self._calls: set[tuple[str, str]] = set()  # the kept calls of open runs
+
+    def messages(self, transcript: Transcript, run_id: str) -> tuple[Message, ...]:
+        """The messages for the run's next model call."""
+        run = transcript.runs[run_id]
+        if run.history is not None or run.ending is not None:
+            return context_for(transcript, run_id)
+        self._catch_up(transcript, run)
+        rest = _begun(transcript, self._entries[self._count :])
+        if run_id != (rest[-1].run_id if rest else self._newest):
+            return context_for(transcript, run_id)
+        messages = (*self._messages, *_messages(transcript, self._shown(transcript, rest)))
+        if self._summary is not None:
+            told = _with_plan(transcript, self._summary.summary, self._summary.upto_seq)
+            messages = (UserMessage(SUMMARY_MARK + told), *messages)
+        return _with_saved_files(transcript, run_id, messages)
+
+    def _catch_up(self, transcript: Transcript, run: RunView) -> None:
+        """Keep the messages of the turns that have finished since the last time."""
+        if transcript.entries is not self._entries:
+            self._start_over(transcript.entries, None)
+        rest = self._entries[self._count :]
+        # A compaction in the middle of a call starts another one, and then the first continues.
+        if any((entry.run_id, entry.call_id) in self._calls for entry in rest if isinstance(entry, _OUTPUT)):
+            self._start_over(self._entries, None)
+            rest = self._entries
+        summary = _last_compaction(transcript, run, _begun(transcript, rest))
+        if summary is not None and summary is not self._summary:
+            self._start_over(self._entries, summary)
+            rest = self._entries
+        if count := _finished(transcript, rest):
+            self._keep(transcript, rest[:count])
+
+    def _keep(self, transcript: Transcript, finished: list[Entry]) -> None:
+        self._count += len(finished)
+        begun = _begun(transcript, finished)
+        self._newest = begun[-1].run_id if begun else self._newest
+        self._messages += _messages(transcript, self._shown(transcript, begun))
+        self._calls |= {(entry.run_id, entry.call_id) for entry in begun if isinstance(entry, _OUTPUT)}
+        self._calls = {call for call in self._calls if transcript.runs[call[0]].ending is None}
+
+    def _shown(self, transcript: Transcript, entries: list[Entry]) -> list[Entry]:
+        return _after(transcript, self._summary, entries)
+
+
+def _finished(transcript: Transcript, entries: list[Entry]) -> int:
+    """The number of entries, from the first, whose messages no further event changes by being added."""
+    runs = transcript.runs
+    first: dict[tuple[str, str] | None, int] = {}
+    last: dict[tuple[str, str] | None, int] = {}
+    for at, entry in enumerate(entries):
+        turn = _turn(runs[entry.run_id], entry)
+        first.setdefault(turn, at)
+        last[turn] = at
+    finished, end = 0, 0  # a turn that has begun ends at `end`
+    asked: dict[str, int] = {}  # messages of open runs, which get a note if no answer begins after them
+    for at, entry in enumerate(entries):
+        run = runs[entry.run_id]
+        if not _is_final(run, entry):
+            break
+        turn = _turn(run, entry)
+        if turn is not None:
+            end = max(end, last[turn])
+        elif isinstance(entry, Person):
+            asked[run.run_id] = at
+        if _is_said(entry) and asked.get(run.run_id, at) < first[turn]:
+            del asked[run.run_id]
+        if end <= at and not asked:
+            finished = at + 1
+    return finished
+
+
+def _is_said(entry: Entry) -> bool:
+    """Whether the entry makes its answer a message."""
+    return isinstance(entry, ToolCard) or (isinstance(entry, Text) and entry.text.strip() != "")
+
+
+def _turn(run: RunView, entry: Entry) -> tuple[str, str] | None:
+    """The entries that are kept together or not at all: those of an ended run, or of a call."""
+    if run.ending is not None:
+        return (run.run_id, "")
+    return (run.run_id, entry.call_id) if isinstance(entry, _OUTPUT) else None
+
+
+def _is_final(run: RunView, entry: Entry) -> bool:
+    if run.ending is not None:
+        return True
+    if isinstance(entry, ToolCard) and entry.state != "ended":
+        return False
+    return run.has_begun and not (isinstance(entry, _OUTPUT) and entry.call_id == run.call_id)
 
 
 def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
@@ -129,9 +238,14 @@ def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, l
     run = transcript.runs[run_id]
     entries = _entries_up_to(transcript, run)
     summary = _last_compaction(transcript, run, entries)
+    return summary, _after(transcript, summary, entries)
+
+
+def _after(transcript: Transcript, summary: Notice | None, entries: list[Entry]) -> list[Entry]:
+    """The entries that a model is shown besides the summary."""
     if summary is not None:
         entries = [entry for entry in entries if entry.seq > summary.upto_seq]
-    return summary, [entry for entry in entries if transcript.runs[entry.run_id].purpose == "answer"]
+    return [entry for entry in entries if transcript.runs[entry.run_id].purpose == "answer"]
 
 
 def history_instructions(transcript: Transcript, run_id: str) -> str:
@@ -147,7 +261,11 @@ def _entries_up_to(transcript: Transcript, run: RunView) -> list[Entry]:
     last = next((n for n in reversed(range(len(entries))) if entries[n].run_id == run.run_id), -1)
     # A message stopped while it waited is at the point where that happened, perhaps in the middle of this
     # run.
-    return [entry for entry in entries[: last + 1] if transcript.runs[entry.run_id].has_begun]
+    return _begun(transcript, entries[: last + 1])
+
+
+def _begun(transcript: Transcript, entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if transcript.runs[entry.run_id].has_begun]
 
 
 def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry]) -> Notice | None:
@@ -193,7 +311,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
     for entry in entries:
         if isinstance(entry, Person) or (isinstance(entry, Notice) and entry.notice == "goal"):
             order.append(entry)
-        elif isinstance(entry, Text | Thinking | ToolCard):
+        elif isinstance(entry, _OUTPUT):
             call = (entry.run_id, entry.call_id)
             if call not in answers:
                 answers[call] = _Answer(entry.run_id)

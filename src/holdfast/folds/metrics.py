@@ -78,11 +78,12 @@ class Metrics:
             at = key, event.target
             self.relay_cost_usd[at] = self.relay_cost_usd.get(at, 0.0) + event.cost_usd
 
-    def add(self, event: e.Event) -> None:
-        """Add an event that is on disk."""
-        count = _COUNTS.get(type(event))
-        if count is not None:
-            count(self, event)
+    def add(self, *events: e.Event) -> None:
+        """Add events that are on disk."""
+        for event in events:
+            count = _COUNTS.get(type(event))
+            if count is not None:
+                count(self, event)
 
 
 def _directions(event: e.Usage) -> list[tuple[str, int]]:

@@ -60,6 +60,7 @@ class Session:
     inbox: InputState = field(default_factory=InputState)
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # of all runs, by session
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
@@ -83,7 +84,7 @@ class Session:
     @property
     def open_runs(self) -> tuple[Run, ...]:
         """Runs without an ending."""
-        return tuple(self.runs[run_id] for run_id in self.open_ids)
+        return tuple([self.runs[run_id] for run_id in self.open_ids])
 
     @property
     def current_run(self) -> Run | None:
@@ -110,11 +111,6 @@ class Session:
         """Whether the parent has yet to learn how the sub-agent ended."""
         run = self.delegated_run
         return run is not None and run.phase is Phase.ENDED and not self.parent_told
-
-    @property
-    def children(self) -> dict[str, ChildState]:
-        """The sub-agents of all runs, by session."""
-        return {id_: child for run in self.runs.values() for id_, child in run.children.items()}
 
     @property
     def usage(self) -> Tally:
@@ -154,6 +150,11 @@ def _of_run(session: Session, seq: int, event: Any) -> None:
 def _tool_started(session: Session, seq: int, event: e.ToolStarted) -> None:
     _of_run(session, seq, event)
     session.home = event.home or session.home
+
+
+def _child_started(session: Session, seq: int, event: e.ChildStarted) -> None:
+    _of_run(session, seq, event)
+    session.children[event.child_id] = session.runs[event.run_id].children[event.child_id]
 
 
 def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
@@ -342,6 +343,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.SessionMoved: _session_moved,
         e.SessionModeSet: _mode_set,
         e.ToolStarted: _tool_started,
+        e.ChildStarted: _child_started,
         e.MessageAccepted: _accepted,
         e.MessageEdited: _edited,
         e.MessageMoved: _moved,

@@ -36,7 +36,10 @@ class SavedAttachment:
 
 @dataclass(slots=True)
 class Transcript:
-    """The entries of a session up to `last_seq`; `placed` are those of messages, by message id."""
+    """The entries of a session up to `last_seq`; `placed` are those of messages, by message id.
+
+    `entries` is a new list whenever an entry was removed or moved, or the content of an ended run changed.
+    """
 
     last_seq: int = 0
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -87,6 +90,8 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
     run = transcript.runs.get(getattr(event, "run_id", ""))
     if run is not None:
         run.activity.take(event)
+        if run.ending is not None and run.ending.seq != seq:
+            transcript.entries = transcript.entries[:]  # something may have changed in an ended run
     transcript.last_seq = seq
     return transcript
 
@@ -161,6 +166,10 @@ def _accepted(transcript: Transcript, seq: int, event: e.MessageAccepted) -> Non
 def _edited(transcript: Transcript, _: int, event: e.MessageEdited) -> None:
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.edit(event)
+    if event.message_id in transcript.placed:
+        transcript.entries = transcript.entries[
+            :
+        ]  # a message that is tried again, and still at its old place
 
 
 def _moved(transcript: Transcript, _: int, event: e.MessageMoved) -> None:

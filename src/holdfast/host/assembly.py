@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,38 +22,28 @@ from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
+from holdfast.host.opening import Opening
 from holdfast.host.processes import SessionProcesses
 from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
-from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
-from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.journal import Store
+from holdfast.host.tools import HostTools, OpenedTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.journal.store_clock import StoreClock
-from holdfast.models.prices import Prices
+from holdfast.models.call_deps import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
-from holdfast.tools.memory.memories import Memories
-from holdfast.tools.memory.tools import ReadNotes, Remember
-from holdfast.tools.recall import SearchSessions
-from holdfast.tools.schedule import Schedule
 from holdfast.tools.shell.keeper import Keeper
 from holdfast.tools.skills.library import SkillLibrary
-from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
-from holdfast.tools.web.search import WebSearch
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots
 
@@ -75,7 +65,8 @@ async def open_application(
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
         also = {"channels": channels_work(settings, runtime)} if resume_runs == "all" else {}
-        yield application(runtime, _options(settings, parts, keys=keys, page=page), limits, also=also)
+        options = _options(settings, parts, keys=keys, page=page)
+        yield application(runtime, options, limits, also=also, opening=parts.opening)
 
 
 @asynccontextmanager
@@ -91,18 +82,24 @@ async def open_parts(
         stack.push_async_callback(store.close)
         clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
         targets = settings.model_targets() or (await _demo(stack),)
-        tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
+        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
+
+        def tools_with_store() -> Mapping[str, Sequence[Tool]]:
+            from holdfast.host.tool_groups import tools_with_store  # imported with the other tools
+
+            return tools_with_store(settings, store, clock, skills=skill_library(settings), secrets=secrets)
+
+        tools = await stack.enter_async_context(
+            open_tools(settings, clock, config=config, keeper=keeper, further=tools_with_store)
+        )
         prices = Prices()
         tools.tasks.start("prices", partial(prices.load, targets))
-        tools.registry.put("with_store", _tools_with_store(settings, store, clock))
         processes = SessionProcesses(tools.background)
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
         tools.tasks.start("shared grants", partial(grants.watch, clock, always.load))
         judge = _judge(settings, tools, always=always, config=config)
-        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
-        tools.registry.put("automations", [Schedule(RedactingStore(store, lambda: secrets), clock)])
         yield Parts(
             targets=targets,
             store=store,
@@ -117,21 +114,10 @@ async def open_parts(
             clock=clock,
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
-            sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
+            opening=tools.opening,
+            sandbox=partial(_sandbox_shown, settings, tools.opening),
             jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
-
-
-def _tools_with_store(settings: Settings, store: Store, clock: Clock) -> list[Tool]:
-    tools: list[Tool] = [SearchSessions(store)]
-    memories = Memories(store, clock)
-    tools.append(ReadSkill(skill_library(settings), store, memories))
-    if settings.agent.memory != "off":
-        tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
-    search = settings.web_search
-    if search.service:
-        tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
-    return tools
 
 
 def skill_library(settings: Settings) -> SkillLibrary:
@@ -158,9 +144,14 @@ async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | N
     return snapshots
 
 
-def _sandbox_shown(settings: Settings, sandbox: Sandbox) -> SandboxShown:
+def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> SandboxShown:
+    from holdfast.sandbox.summary import is_held, sandbox_line  # nothing else at the start needs it
+
     wanted = settings.sandbox
     network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    if not opening.is_made:
+        return SandboxShown(backend="none", holds=False, network=network, says="The sandbox is being tested.")
+    sandbox = opening.result().confiner.sandbox
     return SandboxShown(
         backend=sandbox.backend,
         holds=is_held(sandbox),
@@ -179,11 +170,9 @@ def _make_spool_dir(settings: Settings) -> None:
             pass
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            _log.warning(
-                "spool_dir %s is full: runs wait while the store can't be written", settings.spool_dir
-            )
+            _log.warning("spool_dir %s is full: runs wait until the store is writable", settings.spool_dir)
             return
-        raise OSError(f"cannot write to spool_dir {settings.spool_dir}: {error.strerror}") from error
+        raise OSError(f"can't write to spool_dir {settings.spool_dir}: {error.strerror}") from error
 
 
 async def _demo(stack: AsyncExitStack) -> Target:
@@ -234,6 +223,7 @@ def _agent(
         protected=tools.protected,
         instructions=settings.agent.instructions,
         secrets=secrets,
+        opened=tools.opening.succeeds,
         spool=Spool(settings.spool_dir),
         homes=homes_of(settings),
         background=tools.tasks,
@@ -285,6 +275,7 @@ def _options(
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
+        requires_sandbox=settings.sandbox.mode == "require",
         jobs=parts.jobs.all,
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,

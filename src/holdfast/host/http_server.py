@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from holdfast.host.opening import Opening
 from holdfast.host.runtime import Runtime
 from holdfast.racing import race
 from holdfast.runner.supervisor import RunnerLimits
@@ -31,6 +33,17 @@ class Application:
     asgi: AccessMiddleware
     streams: Streams
     limits: Limits
+    opening: Opening[Any] | None = None  # of the tools; None: they are open
+
+    def begin(self) -> None:
+        """Open the tools; called once the server listens."""
+        if self.opening is not None:
+            self.opening.begin()
+
+    async def until_opened(self) -> None:
+        """Wait for the tools; raises SandboxRefused if the sandbox is required and doesn't hold."""
+        if self.opening is not None:
+            await self.opening.wait()
 
 
 def application(
@@ -39,6 +52,7 @@ def application(
     limits: RunnerLimits | None = None,
     *,
     also: Mapping[str, ServerWork] = MappingProxyType({}),
+    opening: Opening[Any] | None = None,
 ) -> Application:
     """The application on top of a runtime; its lifespan owns the runner, and what `also` does."""
     options = options or ServerOptions()
@@ -52,7 +66,7 @@ def application(
     )
     streams = Streams()
     asgi = make_app(runtime.agent, streams, options=options, runner=limits, also=also)
-    return Application(asgi, streams, options.limits)
+    return Application(asgi, streams, options.limits, opening)
 
 
 def http_config(app: Application, *, outermost: ASGIApp | None = None) -> uvicorn.Config:
@@ -77,6 +91,7 @@ async def serving(app: Application, *, outermost: ASGIApp | None = None) -> Asyn
         task = asyncio.create_task(server.serve(sockets=[listening]), name="serve")
         try:
             await server.wait_until_ready(task)
+            app.begin()
             yield f"http://{HOST}:{listening.getsockname()[1]}"
         finally:
             app.streams.end()
@@ -126,7 +141,7 @@ class InProcessServer(uvicorn.Server):
         if serving.done() or self.should_exit:
             self.leave()
             await serving
-            raise OSError("the server inside this process did not start; holdfast.log says why")
+            raise OSError("the server in this process didn't start; see holdfast.log")
 
     def leave(self) -> None:
         """Let the server end."""

@@ -106,7 +106,7 @@ class DirectoryLock:
 
     def _who(self) -> str:
         holder = read_holder(self._path.parent)
-        who = f"pid {holder.pid}, {holder.url}" if holder else "it is just starting"
+        who = f"pid {holder.pid}, {holder.url}" if holder else "still starting"
         return f"another Holdfast is using {self._path.parent} ({who}); stop it, or use another --data-dir"
 
 

@@ -14,8 +14,8 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import AskForLess, ConversationRequest
 from holdfast.redaction import Redactor
 from holdfast.targets import Target
@@ -97,7 +97,7 @@ async def probe(
         async with asyncio.timeout(seconds_max):
             answer = await ModelCalls(deps, (target,)).make(request, sink, turn=1)
     except TimeoutError:
-        text = f"no answer in {seconds_max:g} s; a model that is still loading may need longer"
+        text = f"no answer in {seconds_max:g} s; a model that's still loading might need longer"
         failure = Failure(kind="no_first_event", text=text)
     else:
         failure = None if isinstance(answer, Answer) else sink.failure or answer.failure

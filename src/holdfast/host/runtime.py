@@ -3,33 +3,36 @@
 `holdfast serve`, `holdfast chat`, the embedded `Agent` and the tests all start here and differ in the parts.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
+
+from typing_extensions import override
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.events import Event
-from holdfast.host.probe import probe
-from holdfast.host.target_report import target_state, tried
+from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.model import ModelCaller
+from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
-from holdfast.models.attempt import CallDeps
-from holdfast.models.call import ModelCalls
+from holdfast.messages import ModelRequest
+from holdfast.models.call_deps import CallDeps, Prices
 from holdfast.models.http import ModelHttp
-from holdfast.models.prices import Prices
 from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Target
+from holdfast.values import CallPurpose
 
 TRY_S = 25.0  # below the time after which browsers and proxies give up on a response
 
@@ -73,7 +76,8 @@ class Parts:
     http: Callable[[], ModelHttp] = ModelHttp
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
-    sandbox: SandboxShown | None = None  # what commands run in, for people
+    opening: Opening[Any] | None = None  # of the tools, for the caller to begin; None: they are open
+    sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, for people
     jobs: SessionJobs = field(default_factory=SessionJobs)
 
 
@@ -92,6 +96,8 @@ class Runtime:
 
     def target_states(self) -> Sequence[TargetState]:
         """The targets as they are now, without their keys."""
+        from holdfast.host.target_report import target_state
+
         return [target_state(target, self.shared) for target in self.targets]
 
     async def try_target(self, name: str, heard: Callable[[Event], None]) -> TargetTried | None:
@@ -99,6 +105,10 @@ class Runtime:
         target = self._named(name)
         if target is None:
             return None
+        await asyncio.to_thread(import_module, "holdfast.host.target_report")
+        from holdfast.host.probe import probe
+        from holdfast.host.target_report import tried
+
         return tried(target, await probe(self.calls, target, seconds_max=TRY_S, heard=heard))
 
     async def try_now(self, name: str) -> bool:
@@ -108,6 +118,29 @@ class Runtime:
 
     def _named(self, name: str) -> Target | None:
         return next((target for target in self.targets if target.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model(ModelCaller):
+    """The configured targets; the first call imports the rest."""
+
+    calls: CallDeps
+    targets: tuple[Target, ...]
+
+    @override
+    async def answer(
+        self,
+        request: ModelRequest,
+        sink: EventSink,
+        *,
+        turn: int,
+        purpose: CallPurpose = "answer",
+        compact: Compact | None = None,
+    ) -> Answer | NoAnswer:
+        from holdfast.models.call import ModelCalls
+
+        made = ModelCalls(self.calls, self.targets)
+        return await made.answer(request, sink, turn=turn, purpose=purpose, compact=compact)
 
 
 @asynccontextmanager
@@ -126,7 +159,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
             unattended=parts.unattended,
             prices=parts.prices,
         )
-        model = ModelCalls(calls, parts.targets)
+        model = _Model(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
         watching = agent.background.start("shared targets", partial(notes.watch, parts.clock, shared.load))
         try:

@@ -54,7 +54,7 @@ def _kept(path: Path) -> str:
     except FileNotFoundError:
         return ""
     if format_error("key", key) or 0 < len(key) < KEY_CHARS_MIN:
-        raise OSError(f"{path} contains no valid key; delete it, and the next start makes a new one")
+        raise OSError(f"{path} contains no valid key; delete it, and the next start generates a new one")
     return key
 
 

@@ -113,4 +113,4 @@ def require_postgres() -> None:
     try:
         import asyncpg  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ModuleNotFoundError as error:
-        raise StoreFailed(f"A Postgres store needs one more package. Run: {INSTALL}") from error
+        raise StoreFailed(f"A Postgres store needs an extra package. Run: {INSTALL}") from error

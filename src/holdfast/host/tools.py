@@ -1,10 +1,9 @@
 """The tools of a server: the built-in ones, those of MCP servers, and the processes they leave behind."""
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,33 +12,49 @@ from typing import TYPE_CHECKING
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
+from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
-from holdfast.policy.lifts import Containment
-from holdfast.sandbox.confinement import Confiner
-from holdfast.sandbox.git_identity import git_identity
-from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
-from holdfast.sandbox.sandbox import Sandbox, open_sandbox
-from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.supervision import BackgroundTasks
-from holdfast.tools.built_in import built_in_tools
-from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 if TYPE_CHECKING:
+    from holdfast.policy.lifts import Containment
+    from holdfast.policy.shell.wrappers import ScriptStep
+    from holdfast.sandbox.confinement import Confiner
+    from holdfast.sandbox.sandbox import Sandbox
+    from holdfast.tools.files.secret_files import SecretFiles
     from holdfast.tools.mcp.config import McpServerConfig
     from holdfast.tools.mcp.servers import McpServers, ServerPlace
+    from holdfast.tools.shell.command_reader import CommandReader
 
-_log = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class OpenedTools:
+    """What is there once the tools are imported and the sandbox is tested."""
+
+    confiner: "Confiner"
+    read_command: "CommandReader"
+    secret_finder: "SecretFiles"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWorld:
+    """What the built-in tools are made of."""
+
+    environment: Mapping[str, str]
+    kept_out: tuple[str, ...]
+    background: Background
+    protected: ProtectedPaths
+    keeper: Keeper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +65,30 @@ class HostTools:
     from_mcp: Callable[[], Sequence[Tool]]
     workspace: Path  # the configured one, links resolved
     workspaces: Workspaces
-    read_command: CommandReader
-    secret_finder: SecretFiles
-    confiner: Confiner
+    opening: "Opening[OpenedTools]"
     protected: ProtectedPaths
     brought: BroughtServers
     background: Background
     tasks: BackgroundTasks
 
-    def containment(self, workspace: Path) -> Containment:
-        """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
-        sandbox = self.confiner.sandbox
+    def containment(self, workspace: Path) -> "Containment":
+        """What the sandbox holds for commands in this workspace. Waits for its self-test, so it blocks."""
+        from holdfast.policy.lifts import Containment
+
+        confiner = self.opening.result().confiner
+        sandbox = confiner.sandbox
         if sandbox.confines is None:
             return Containment()
-        profile = self.confiner.profiles.profile(workspace)
+        profile = confiner.profiles.profile(workspace)
         return Containment(held=sandbox.contains(profile), network=profile.network)
+
+    def read_command(self, argv: tuple[str, ...]) -> "tuple[ScriptStep, ...]":
+        """Everything that an argv would run. Blocks."""
+        return self.opening.result().read_command(argv)
+
+    def secret_finder(self) -> "SecretFiles":
+        """Searches files for secrets; blocks."""
+        return self.opening.result().secret_finder
 
 
 @asynccontextmanager
@@ -74,34 +98,31 @@ async def open_tools(
     *,
     config: Path | None = None,
     keeper: Keeper | None = None,
+    further: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
 ) -> AsyncGenerator[HostTools]:
-    """Open all tools; leaving ends MCP servers and keeps background processes running.
+    """Open what tools share; leaving ends MCP servers and keeps background processes running.
 
-    `config` is the configuration file, if any; the file tools never open it. `keeper` kills foreground tools
-    if the server loses its lease.
+    When `opening` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
+    the groups that `further` makes. `config` is the configuration file, if any; the file tools never open it.
+    `keeper` kills foreground tools if the server loses its lease.
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
     environment |= keeper.environment if keeper is not None else {}
     processes = Background(settings.data_dir / "background", now_ms=clock.now_ms)
     await processes.adopt()
-    registry = Registry()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
     workspace = await asyncio.to_thread(settings.workspace.resolve)
-    confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
+    registry = Registry()
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
-    built_in = await asyncio.to_thread(
-        lambda: built_in_tools(
-            environment,
-            background=processes,
-            kept_out=kept_out,
-            confiner=confiner,
-            protected=protected,
-            keeper=keeper,
-        )
-    )
-    registry.put("built_in", built_in)
-    read_command = CommandReader()
-    mcp = _McpHost(settings, environment, confiner.sandbox, kept_out)
+
+    def opened() -> OpenedTools:
+        from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
+
+        world = ToolWorld(environment, kept_out, processes, protected, keeper)
+        return open_all(settings, world, registry, further=further)
+
+    opening = Opening(opened)
+    mcp = _McpHost(settings, environment, lambda: opening.result().confiner.sandbox, kept_out)
     try:
         async with (
             BackgroundTasks() as tasks,
@@ -109,53 +130,23 @@ async def open_tools(
             kept_tools(keeper, tasks) if keeper is not None else nullcontext(),
             mcp.configured() as from_mcp,
             mcp.brought(clock) as brought,
+            aclosing(opening),  # first, so that no MCP server waits for it any more
         ):
             yield HostTools(
                 registry,
                 from_mcp,
                 workspace,
                 partial(Workspace, kept_out=kept_out),
-                read_command,
-                SecretFiles(environment),
-                confiner,
+                opening,
                 protected,
                 brought,
                 processes,
                 tasks,
             )
     finally:
-        await asyncio.to_thread(read_command.close)
+        if opening.is_made:
+            await asyncio.to_thread(opening.result().read_command.close)
         await processes.close()
-
-
-def open_confiner(
-    settings: Settings, environment: Mapping[str, str], *, kept_out: tuple[str, ...]
-) -> Confiner:
-    """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
-    wanted = settings.sandbox
-    sandbox = open_sandbox(
-        wanted.mode,
-        settings.data_dir / "sandbox",
-        search=environment.get("PATH", os.defpath),
-        git_config=git_identity(environment),
-    )
-    if sandbox.why:
-        _log.info("sandbox: %s", sandbox.why)
-    for path in (*wanted.write, *wanted.read):
-        if sandbox.confines is not None and not os.path.lexists(path):
-            _log.warning("sandbox: %s doesn't exist, so commands don't have it", path)
-    network = wanted.network if isinstance(wanted.network, str) else "hosts"
-    options = SandboxOptions(
-        home=Path.home(),
-        environment=environment,
-        network=network,
-        hosts=() if isinstance(wanted.network, str) else wanted.network,
-        write=wanted.write,
-        read=wanted.read,
-        caches=wanted.caches,
-        own=kept_out,
-    )
-    return Confiner(sandbox, Profiles(options))
 
 
 def own_folders(settings: Settings) -> tuple[Path, ...]:
@@ -175,11 +166,12 @@ class _McpHost:
 
     settings: Settings
     environment: dict[str, str]
-    sandbox: Sandbox
+    sandbox: "Callable[[], Sandbox]"  # blocks until it's tested
     kept_out: tuple[str, ...]
 
     def servers(self, owner: str, configs: "Sequence[McpServerConfig]") -> "McpServers":
         """The servers, not connected yet; looks at files, but only once, when the first is started."""
+        from holdfast.sandbox.server_profiles import ServerProfiles
         from holdfast.tools.mcp.confined import ServerConfiner
         from holdfast.tools.mcp.servers import McpServers
 

@@ -257,6 +257,8 @@ TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed, StoreUnreachable)
 TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded, NotReadableYet)
 
 Pace: TypeAlias = Literal["every", "seldom"]
+# Every log, or those of triggers, channels and memories, which are no sessions.
+LogKind: TypeAlias = Literal["all", "automations"]
 
 
 class Following(Protocol):
@@ -279,7 +281,7 @@ class LogWatch(Protocol):
     def position(self) -> int | None:
         """A number that stays the same as long as the log does.
 
-        It is None if this node can't tell: the log was purged, or nobody says what other nodes append.
+        It is None if the store can't tell: the log was purged, or other processes write to it too.
         """
         ...
 
@@ -379,8 +381,8 @@ class Journal(Protocol):
         """The log's position from now on, for values that are kept as long as their log doesn't change."""
         ...
 
-    def changes(self) -> AsyncIterator[Sequence[str]]:
-        """Ids of sessions in which something happens from now on, gathered between steps.
+    def changes(self, *, of: LogKind = "all") -> AsyncIterator[Sequence[str]]:
+        """Ids of logs of this kind in which something happens from now on, gathered between steps.
 
         Deltas don't count. The iterator ends when the journal is closed; you can abandon it at any point.
         """

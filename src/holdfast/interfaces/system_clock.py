@@ -29,7 +29,7 @@ class SystemClock(Clock):
 
     @override
     def steady_s(self) -> float:
-        return steady_s()
+        return time.clock_gettime(_STEADY)
 
     @override
     async def sleep_s(self, seconds: float) -> None:

@@ -162,8 +162,9 @@ def index_event(head: LogHead, seq: int, *, event: Event, known: KnownRows, coun
     if run_id := rows.run_of(event):
         earlier = known.known_run(run_id)
         run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
-        head.open_runs += _is_open(run) - _is_open(earlier)
-        head.begun_runs += _is_begun(run) - _is_begun(earlier)
+        if run is not earlier:
+            head.open_runs += _is_open(run) - _is_open(earlier)
+            head.begun_runs += _is_begun(run) - _is_begun(earlier)
     used = usage_of(event, source=row.source, before=earlier, after=run) if counts else ()
     if ask_id := rows.ask_of(event):
         asked = known.known_ask(ask_id)

@@ -5,17 +5,19 @@ log and holds up nobody, and an abandoned one is garbage-collected.
 """
 
 import asyncio
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import Generic, Self, TypeAlias, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import QUIET
-from holdfast.interfaces.journal import Following, LogWatch, Pace, Record, StoreClosed
+from holdfast.interfaces.ids import is_automation
+from holdfast.interfaces.journal import Following, LogKind, LogWatch, Pace, Record, StoreClosed
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
@@ -100,16 +102,15 @@ class Tail:
 class TailWatch(LogWatch):
     """The position of a log whose tail exists as long as somebody watches it."""
 
-    __slots__ = ("_hears_others", "_tail")
+    __slots__ = ("_tail",)
 
-    def __init__(self, tail: Tail, hears_others: Callable[[], bool]) -> None:
+    def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._hears_others = hears_others
 
     @property
     @override
     def position(self) -> int | None:
-        return None if self._tail.closed or not self._hears_others() else self._tail.last
+        return None if self._tail.closed else self._tail.last
 
 
 def _wake(waiters: Waiters) -> None:
@@ -137,20 +138,24 @@ class Tails:
         self._names: set[str] = set()
         self._recent: OrderedDict[str, Tail] = OrderedDict()
         self._changes: ChangeFeed[str] = ChangeFeed()
+        self._automation_changes: ChangeFeed[str] = ChangeFeed()
         self._closed = False
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
         """Show committed records to the session's followers."""
-        for record in records:
-            if not _is_quiet(record):
-                tail = self._recent[session_id] = self.of(session_id)
-                self._recent.move_to_end(session_id)
-                self._bytes += tail.take(records)
-                self._shrink()
-                tail.wake()
-                self._changes.tell(session_id)
-                return
-        self.publish_deltas([(session_id, records)])
+        if all(map(_is_quiet, records)):
+            self.publish_deltas([(session_id, records)])
+        else:
+            self.publish_news(session_id, records)
+
+    def publish_news(self, session_id: str, records: Sequence[Record]) -> None:
+        """Like `publish`, for records which the caller knows to be more than deltas."""
+        tail = self._recent[session_id] = self.of(session_id)
+        self._recent.move_to_end(session_id)
+        self._bytes += tail.take(records)
+        self._shrink()
+        tail.wake()
+        self._tell(session_id)
 
     def publish_deltas(self, grown: Iterable[tuple[str, Sequence[Record]]]) -> None:
         """Like `publish`, for records of any number of sessions which the caller knows to be deltas."""
@@ -168,7 +173,7 @@ class Tails:
                 # Another process appended what is in between, such as a stop. Its notice comes too late to
                 # be told from an old one.
                 tail.wake()
-                self._changes.tell(session_id)
+                self._tell(session_id)
             elif quiet >= QUIET_RECORDS_MAX:
                 tail.wake()
             elif tail.waiters:
@@ -247,11 +252,16 @@ class Tails:
 
     def changed(self, session_id: str) -> None:
         """Tell of a change that another process made."""
-        self._changes.tell(session_id)
+        self._tell(session_id)
 
-    def changes(self) -> "Changes[str]":
-        """The sessions that change from now on."""
-        return self._changes.subscribe()
+    def _tell(self, session_id: str) -> None:
+        self._changes.tell(session_id)
+        if is_automation(session_id):
+            self._automation_changes.tell(session_id)
+
+    def changes(self, of: LogKind) -> "Changes[str]":
+        """The logs of this kind that change from now on."""
+        return (self._changes if of == "all" else self._automation_changes).subscribe()
 
     def of(self, session_id: str) -> Tail:
         """The session's tail; it exists as long as it has a follower or a window."""
@@ -268,9 +278,9 @@ class Tails:
         """A reader of the session's log that starts after this seq."""
         return Follower(self._read, session_id, tail=self.of(session_id), after=after, pace=pace)
 
-    def watch(self, session_id: str, *, hears_others: Callable[[], bool] = lambda: True) -> TailWatch:
-        """The session's position; what other processes append counts only while this node hears of it."""
-        return TailWatch(self.of(session_id), hears_others)
+    def watch(self, session_id: str) -> TailWatch:
+        """The session's position, for a store that no other process writes to."""
+        return TailWatch(self.of(session_id))
 
     def end(self, session_id: str) -> None:
         """End the followers of a session that is gone."""
@@ -280,13 +290,14 @@ class Tails:
         self._tails.pop(session_id, None)
         tail.closed = True
         tail.wake()
-        self._changes.tell(session_id)
+        self._tell(session_id)
 
     def close(self) -> None:
         """End all followers."""
         self._closed = True
         # Before the followers, because the end of a follower is not a change to its session.
         self._changes.close()
+        self._automation_changes.close()
         for session_id in list(self._tails):
             self.end(session_id)
 
@@ -380,7 +391,8 @@ class Changes(Generic[Item]):
     def add(self, item: Item) -> None:
         """Note a change."""
         self._items[item] = None
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def close(self) -> None:
         """End the iterator."""
@@ -396,7 +408,10 @@ class Changes(Generic[Item]):
             if self.closed:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
         items, self._items = list(self._items), {}
         return items
 
@@ -409,24 +424,26 @@ class ChangeFeed(Generic[Item]):
     """Tells every iterator that it has given out about changes; an abandoned one is garbage-collected."""
 
     def __init__(self) -> None:
-        self._all: WeakSet[Changes[Item]] = WeakSet()
+        self._all: list[weakref.ref[Changes[Item]]] = []
         self._closed = False
 
     def subscribe(self) -> Changes[Item]:
         """What changes from now on."""
         changes: Changes[Item] = Changes()
         changes.closed = self._closed
-        self._all.add(changes)
+        self._all.append(weakref.ref(changes, self._all.remove))
         return changes
 
     def tell(self, item: Item) -> None:
         """Note a change in every iterator."""
-        for changes in list(self._all):
-            changes.add(item)
+        for reference in tuple(self._all):
+            if (changes := reference()) is not None:
+                changes.add(item)
 
     def close(self) -> None:
         """End every iterator."""
         self._closed = True
-        for changes in list(self._all):
-            changes.close()
-        self._all.clear()
+        for reference in tuple(self._all):
+            if (changes := reference()) is not None:
+                changes.close()
+        self._all = []

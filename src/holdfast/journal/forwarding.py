@@ -16,6 +16,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogKind,
     LogWatch,
     Pace,
     Record,
@@ -112,8 +113,8 @@ class ForwardingStore(Store):
         return self._inner.watch(session_id)
 
     @override
-    def changes(self) -> AsyncIterator[Sequence[str]]:
-        return self._inner.changes()
+    def changes(self, *, of: LogKind = "all") -> AsyncIterator[Sequence[str]]:
+        return self._inner.changes(of=of)
 
     @override
     async def last_seq(self, session_id: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 
 from typing_extensions import override
 
-from holdfast.codec import encode
+from holdfast.codec import bodies_of
 from holdfast.events import Event, Input
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
@@ -19,6 +19,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogKind,
     LogWatch,
     Pace,
     Record,
@@ -169,8 +170,8 @@ class MemoryStore(Store):
         disk = self._disk
         first_seq = disk.last_seq(session_id) + 1
         records = [
-            Record(session_id, seq, body=encode(event), decoded=event)
-            for seq, event in enumerate(events, first_seq)
+            Record(session_id, seq, body=body, decoded=event)
+            for seq, (event, body) in enumerate(zip(events, bodies_of(events), strict=True), first_seq)
         ]
         earlier = disk.logs.get(session_id)
         keep_order(records, earlier[-1].event.at_ms if earlier else 0)
@@ -210,8 +211,8 @@ class MemoryStore(Store):
         return self._tails.watch(session_id)
 
     @override
-    def changes(self) -> Changes[str]:
-        return self._tails.changes()
+    def changes(self, *, of: LogKind = "all") -> Changes[str]:
+        return self._tails.changes(of)
 
     @override
     async def last_seq(self, session_id: str) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.codec import UnreadableEvent, decode, encode
+from holdfast.codec import UnreadableEvent, bodies_of, decode
 from holdfast.events import (
     ApprovalWithdrawn,
     ClientToolsWithdrawn,
@@ -186,7 +186,7 @@ class RetryingAppend:
     async def _put(self, batch: _Batch) -> Result:
         result: Result | None = None
         if batch.unknown_after is not None:
-            bodies = [encode(event) for event in batch.events]
+            bodies = bodies_of(batch.events)
             result = await _search(self._store, self._session_id, bodies, after=batch.unknown_after)
         if result is None:
             spooled = batch.spooled

@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.codec import encode
+from holdfast.codec import bodies_of
 from holdfast.events import Event
 from holdfast.journal.safe_files import sync_folder
 
@@ -62,7 +62,7 @@ class Spool:
         after: int | None = None,
     ) -> Spooled:
         """Write the events to disk; raises OSError if that disk is full too."""
-        bodies = tuple(msgspec.Raw(encode(event)) for event in events)
+        bodies = tuple(msgspec.Raw(body) for body in bodies_of(events))
         record = Spooled(
             key="",
             session_id=session_id,

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 import msgspec
 from typing_extensions import override
 
-from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, estimated_tokens
+from holdfast.messages import CHARS_PER_TOKEN, ModelRequest
 from holdfast.model_events import LONG_CHARS, Finished, ItemClosed, ModelEvent, TextPiece, TokensUsed
 from holdfast.models import anthropic_request, chat_request, responses_request
 from holdfast.models.anthropic import AnthropicParser
@@ -110,7 +110,7 @@ class StopParser(StreamParser):
         whole = "".join(self._shown.get(index, ()))
         yield ItemClosed(index, "text", whole if len(whole) <= LONG_CHARS else "")
         yield TokensUsed(
-            input_tokens=estimated_tokens(self._request),
+            input_tokens=self._request.input_tokens,
             output_tokens=max(1, self._shown_chars // CHARS_PER_TOKEN),
             is_estimate=True,
         )

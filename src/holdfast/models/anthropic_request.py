@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import cast
 from urllib.parse import urlsplit
 
+import msgspec
+
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -213,7 +215,7 @@ def _block(part: Shown) -> Json:
 
 
 def _tool(tool: ToolSpec) -> Json:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+    return {"name": tool.name, "description": tool.description, "input_schema": msgspec.Raw(tool.schema_json)}
 
 
 def _id(tool_call_id: str) -> str:

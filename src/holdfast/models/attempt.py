@@ -2,8 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,17 +12,14 @@ from holdfast import events as e
 from holdfast.decisions.deadlines import Deadlines, RequestFacts, State, effective, is_local
 from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.decisions.outages import is_unreachable
-from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects, silent_reject_hint
-from holdfast.interfaces.clock import Clock
+from holdfast.decisions.silent_rejects import silent_reject_hint
 from holdfast.interfaces.ids import new_attempt_id
-from holdfast.interfaces.journal import Blobs, JournalError
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.model import Answer, EventSink
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import CallRequest
 from holdfast.models.exchange import AnswerReceiver, AttemptMeter, ExchangeEnd, ModelExchange
-from holdfast.models.http import ModelHttp
-from holdfast.models.prices import Prices
 from holdfast.models.status_lines import live_line
-from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Target
 from holdfast.values import CloseReason, FailureKind
@@ -32,24 +27,6 @@ from holdfast.values import CloseReason, FailureKind
 _log = logging.getLogger(__name__)
 
 # Read when the program starts, so that no call waits for the disk.
-SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
-
-HEDGE_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class CallDeps:
-    """What all calls share."""
-
-    http: ModelHttp
-    shared: TargetStates
-    blobs: Blobs
-    clock: Clock
-    random: Callable[[], float]
-    unattended: bool = False
-    prices: Prices = field(default_factory=Prices)
-    silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
-    hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too
 
 
 class Hooks(msgspec.Struct, frozen=True):

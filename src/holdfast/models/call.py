@@ -15,7 +15,8 @@ from holdfast.decisions.outages import is_unreachable
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import ModelRequest
-from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
+from holdfast.models.attempt import Attempt, AttemptContext, Hooks
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import AskForLess, CallRequest, ConversationRequest
 from holdfast.models.hedge import Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects
@@ -333,12 +334,11 @@ class _Call:
 
         One call at a time probes a silent target. A person's message needn't wait until a probe is due.
         """
-        shared, began_s = self._deps.shared, self._now_s()
-        why = unresponsive(target.name)
         if not self._asked.waits_at_gates:
             return None
+        shared, began_s = self._deps.shared, self._now_s()
         while not (shared.may_pass(target) or (self._is_early and shared.may_probe_early(target))):
-            wait = shared.turn(target)
+            wait, why = shared.turn(target), unresponsive(target.name)
             if self._now_s() - began_s + wait.left_s > self._silent_s_max:
                 text = f"{why}; other requests are waiting for it, too"
                 failure = self._last_failure or Failure(kind="no_first_event", text=text, rule="breaker")

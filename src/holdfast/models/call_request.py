@@ -10,8 +10,7 @@ from typing_extensions import override
 from holdfast.decisions import retry
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Compact, EventSink
-from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought, estimated_tokens
-from holdfast.models.adapters import ADAPTERS
+from holdfast.messages import AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
 from holdfast.models.target_states import TargetStates
@@ -95,7 +94,7 @@ class ConversationRequest(CallRequest):
     def _ask(self, request: ModelRequest) -> None:
         self._request = request
         self.model = request.model
-        self.input_tokens = estimated_tokens(request)
+        self.input_tokens = request.input_tokens
         self.asks_to_reason = request.reasoning_effort not in {"", REASONING_OFF}
 
     @override
@@ -139,6 +138,8 @@ class ConversationRequest(CallRequest):
 
     @override
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
+        from holdfast.models.adapters import ADAPTERS  # the wires, which only calls need
+
         request, adapter = self._request, ADAPTERS[target.wire]
         if target.name in self._forgot:
             request = _without_thoughts(request, target)
@@ -167,12 +168,7 @@ class ConversationRequest(CallRequest):
         self._ask(replace(self._request, max_output_tokens=cap, reasoning_effort=effort))
 
     async def _attachments(self, request: ModelRequest) -> dict[str, bytes]:
-        parts = [
-            part
-            for message in request.messages
-            if not isinstance(message, AssistantMessage)
-            for part in message.parts
-        ]
+        parts = [part for message in request.messages if message.parts for part in message.parts]
         names = {part.blob for part in parts if isinstance(part, ImagePart | FilePart)}
         found = {name: await self._blob(name) for name in names}
         return {name: data for name, data in found.items() if data is not None}
@@ -202,10 +198,5 @@ def _is_thought(item: Said, target: Target) -> bool:
 
 
 def _ids_in(request: ModelRequest) -> set[str]:
-    items = [
-        item
-        for message in request.messages
-        if isinstance(message, AssistantMessage)
-        for item in message.items
-    ]
-    return {item.tool_call_id for item in items if isinstance(item, AskedTool)} | request.spent_tool_ids
+    answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
+    return set(request.spent_tool_ids).union(*[answer.tool_ids for answer in answers if answer.tool_ids])

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
+    Message,
     ModelRequest,
-    Said,
     SaidText,
     Thought,
+    ToolMessage,
     ToolSpec,
     UserMessage,
 )
@@ -24,10 +26,12 @@ from holdfast.models.wire import (
     Json,
     WireRequest,
     args_text,
+    array_of,
     bearer,
     effort_of,
     fitting_id,
     is_at,
+    is_text,
     messages_of,
     post,
     sampling_of,
@@ -118,6 +122,10 @@ def dialect_of(base_url: str) -> ChatDialect:
     return next((dialect for dialect in DIALECTS if is_at(base_url, dialect.host)), COMMON)
 
 
+# Pairs of messages that aren't sent one after the other as they are.
+_JOINED = frozenset({(UserMessage, UserMessage), (UserMessage, ToolMessage)})
+
+
 class _Conversation:
     """Builds the messages: joins adjacent user messages, and sends what a tool shows as the user's."""
 
@@ -126,36 +134,74 @@ class _Conversation:
         self._target = target
         self._blobs = blobs
         self._ids = re.compile(dialect.tool_call_ids)
-        self._messages: list[Json] = []
+        self._key = (target.name, dialect.tool_call_ids)
+        self._messages: list[bytes] = []
+        self._lone: UserMessage | None = None  # nothing else was added since the last answer
         self._user: list[Shown] = []
 
-    def messages(self) -> list[Json]:
+    def messages(self) -> msgspec.Raw:
         """All messages of the request."""
         if self._request.instructions.strip():
-            self._messages.append({"role": "system", "content": self._request.instructions})
-        for message in messages_of(self._request):
-            if isinstance(message, UserMessage):
-                content = shown(message.text, message.parts, blobs=self._blobs)
-                self._user += content or [ShownText(NO_TEXT)]
-            elif isinstance(message, AssistantMessage):
-                self._add_answer(sendable(message, self._target))
+            self._add({"role": "system", "content": self._request.instructions})
+        messages = messages_of(self._request)
+        known = self._known(messages)
+        self._messages += known
+        for message in messages[len(known) :]:
+            if isinstance(message, AssistantMessage):
+                self._add_answer(message)
+            elif isinstance(message, ToolMessage):
+                self._add_result(message)
+            elif self._lone is None and not self._user:
+                self._lone = message
             else:
-                # Results must directly follow their calls and can only be text, so images come later.
-                content = shown(message.text, message.parts, blobs=self._blobs)
-                text, others = _parted(content)
-                self._messages.append(
-                    {
-                        "role": "tool",
-                        "tool_call_id": self._id(message.tool_call_id),
-                        "content": text or NO_OUTPUT,
-                    }
-                )
-                if others:
-                    self._user += [ShownText(f"Shown by the tool {message.name}:"), *others]
+                self._join_user(self._content(message))
         self._flush_user()
-        return self._messages
+        return array_of(self._messages)
 
-    def _add_answer(self, items: Sequence[Said]) -> None:
+    def _known(self, messages: Sequence[Message]) -> list[bytes]:
+        """The JSON of the first messages, up to the last that earlier requests ended a turn with."""
+        key = self._key
+        known = [message.encoded.get(key, b"") for message in messages]
+        count = known.index(b"") if b"" in known else len(known)
+        while count and isinstance(messages[count - 1], UserMessage):
+            count -= 1  # the next one may be joined to it
+        if not _JOINED.isdisjoint(pairwise(map(type, messages[:count]))):
+            return []
+        return known[:count]
+
+    def _add(self, message: Json) -> bytes:
+        encoded = msgspec.json.encode(message)
+        self._messages.append(encoded)
+        return encoded
+
+    def _content(self, message: UserMessage) -> list[Shown]:
+        return shown(message.text, message.parts, blobs=self._blobs) or [ShownText(NO_TEXT)]
+
+    def _join_user(self, content: Sequence[Shown]) -> None:
+        if self._lone is not None:
+            self._user = self._content(self._lone)
+            self._lone = None
+        self._user += content
+
+    def _add_result(self, message: ToolMessage) -> None:
+        # Results must directly follow their calls and can only be text, so images come later.
+        if (known := message.encoded.get(self._key)) is not None:
+            self._messages.append(known)
+            return
+        text, others = _parted(shown(message.text, message.parts, blobs=self._blobs))
+        call_id = self._id(message.tool_call_id)
+        encoded = self._add({"role": "tool", "tool_call_id": call_id, "content": text or NO_OUTPUT})
+        if others:
+            self._join_user([ShownText(f"Shown by the tool {message.name}:"), *others])
+        elif is_text(message):
+            message.encoded[self._key] = encoded
+
+    def _add_answer(self, message: AssistantMessage) -> None:
+        if (known := message.encoded.get(self._key)) is not None:
+            self._flush_user()
+            self._messages.append(known)
+            return
+        items = sendable(message, self._target)
         if not items:
             return
         self._flush_user()
@@ -165,7 +211,7 @@ class _Conversation:
         answer |= _thinking((item for item in items if isinstance(item, Thought)), with_calls=bool(calls))
         if calls:
             answer["tool_calls"] = [self._call(item) for item in calls]
-        self._messages.append(answer)
+        message.encoded[self._key] = self._add(answer)
 
     def _call(self, asked: AskedTool) -> Json:
         call: Json = {
@@ -181,12 +227,22 @@ class _Conversation:
         return fitting_id(tool_call_id, allowed=self._ids)
 
     def _flush_user(self) -> None:
-        if not self._user:
-            return
-        text, others = _parted(self._user)
-        content = [_part(part) for part in self._user] if others else text
-        self._messages.append({"role": "user", "content": content})
-        self._user = []
+        lone, self._lone = self._lone, None
+        if lone is not None:
+            known = lone.encoded.get(self._key)
+            if known is None:
+                known = msgspec.json.encode(_from_user(self._content(lone)))
+                if is_text(lone):
+                    lone.encoded[self._key] = known
+            self._messages.append(known)
+        elif self._user:
+            self._add(_from_user(self._user))
+            self._user = []
+
+
+def _from_user(shown_parts: Sequence[Shown]) -> Json:
+    text, others = _parted(shown_parts)
+    return {"role": "user", "content": [_part(part) for part in shown_parts] if others else text}
 
 
 def _thinking(thoughts: Iterable[Thought], *, with_calls: bool) -> Json:
@@ -219,5 +275,9 @@ def _part(part: Shown) -> Json:
 
 
 def _tool(tool: ToolSpec) -> Json:
-    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    function: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": msgspec.Raw(tool.schema_json),
+    }
     return {"type": "function", "function": function}

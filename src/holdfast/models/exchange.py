@@ -12,15 +12,7 @@ from holdfast.decisions.failure_rules import Stage
 from holdfast.decisions.failures import Facts
 from holdfast.interfaces.model import Answer, EventSink
 from holdfast.messages import CHARS_PER_TOKEN
-from holdfast.model_events import (
-    ArgsPiece,
-    ErrorReported,
-    Finished,
-    ModelEvent,
-    ReasoningPiece,
-    TextPiece,
-    TokensUsed,
-)
+from holdfast.model_events import PIECES, ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
 from holdfast.models.connection_errors import ConnectionBroken
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import ModelHttp, ModelResponse
@@ -103,11 +95,6 @@ class AttemptMeter:
     is_refused: bool = False  # the provider sent an error, or hung up without a response
     chars: int = 0  # of text, reasoning and arguments
     reported: TokensUsed | None = None
-
-    def count(self, event: ModelEvent) -> None:
-        """Count the text of one event."""
-        if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
-            self.chars += len(event.text)
 
     def total(self) -> TokensUsed | None:
         """The report, with an estimate of any count that it lacks; None if nothing was used."""
@@ -280,7 +267,9 @@ class ModelExchange:
     def _take(self, events: Sequence[ModelEvent]) -> None:
         for event in events:
             self._watchdog.observe(event)
-            if isinstance(event, TokensUsed):
+            if isinstance(event, PIECES):
+                self._meter.chars += len(event.text)
+            elif isinstance(event, TokensUsed):
                 self._meter.reported = event
             elif isinstance(event, Finished):
                 self._finish = event
@@ -288,8 +277,6 @@ class ModelExchange:
             elif isinstance(event, ErrorReported):
                 self._error = event
                 self._meter.is_refused = True
-            else:
-                self._meter.count(event)
             self._receiver.write(event)
 
 

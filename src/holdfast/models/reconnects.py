@@ -46,6 +46,8 @@ class Reconnects:
 
     def unrecorded_at(self, target: Target) -> int | None:
         """How many tries at the target's addresses aren't on the log; None if there is no outage."""
+        if not self._outages:
+            return None
         found = [self._outages[at].unrecorded for at in addresses_of(target) if at in self._outages]
         return sum(found) if found else None
 

@@ -24,9 +24,11 @@ from holdfast.models.wire import (
     Json,
     WireRequest,
     args_text,
+    array_of,
     bearer,
     effort_of,
     fitting_id,
+    is_text,
     messages_of,
     post,
     sampling_of,
@@ -69,11 +71,12 @@ DIALECTS = (
 def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
     """The POST for this request."""
     dialect = dialect_of(target.base_url)
-    items = [item for message in messages_of(request) for item in _items(message, target, blobs)]
+    key = (target.name, dialect.url_part)
+    items = [message.encoded.get(key) or _encoded(message, target, blobs) for message in messages_of(request)]
     body: Json = {"model": target.model, "stream": True, "store": False, **dialect.fixed}
     if instructions := request.instructions.strip() or dialect.default_instructions:
         body["instructions"] = instructions
-    body["input"] = items
+    body["input"] = array_of(filter(None, items))
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.tools and request.tool_choice:
@@ -134,6 +137,14 @@ def dialect_of(base_url: str) -> ResponsesDialect:
     return next((dialect for dialect in DIALECTS if dialect.url_part in base_url), COMMON)
 
 
+def _encoded(message: Message, target: Target, blobs: Blobs) -> bytes:
+    """The message's items; none if nothing of it can be sent to this target."""
+    encoded = b",".join(map(msgspec.json.encode, _items(message, target, blobs)))
+    if is_text(message):
+        message.encoded[target.name, dialect_of(target.base_url).url_part] = encoded
+    return encoded
+
+
 def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:
     if isinstance(message, UserMessage):
         content = shown(message.text, message.parts, blobs=blobs)
@@ -187,6 +198,6 @@ def _tool(tool: ToolSpec) -> Json:
         "type": "function",
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.schema,
+        "parameters": msgspec.Raw(tool.schema_json),
         "strict": False,
     }

@@ -45,7 +45,7 @@ from holdfast.values import Failure, FailureKind
 GAVE_UP = "gave up"
 SLOWER = "another target was faster"
 STOPPED = "stopped"
-HEDGED = "another target was asked as well"
+HEDGED = "another target was also called"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
 SILENT_S = 3.0
@@ -57,11 +57,11 @@ def would_do(decision: Decision) -> str:
         case RetryAfter() | Reconnect():
             return "reconnects"
         case FallBack():
-            return f"asks {decision.to}"
+            return f"switches to {decision.to}"
         case Gated():
             return "waits longer"
         case Compact() | LowerCap() | DropReasoningOptions() | DropPastReasoning():
-            return "asks for less"
+            return "retries with a reduced request"
         case GiveUp():
             return "gives up"
         case _:
@@ -74,19 +74,19 @@ def done_after(decision: Decision) -> str:
         case Reconnect():
             return "tried again"
         case RetryAfter():
-            return f"asked again after {decision.wait_s:.1f} s" if decision.wait_s else "asked again at once"
+            return f"retried after {decision.wait_s:.1f} s" if decision.wait_s else "retried immediately"
         case FallBack():
-            return f"asked {decision.to} instead"
+            return f"switched to {decision.to}"
         case Gated():
-            return "waited as long as it asked for"
+            return "waited as long as requested"
         case Compact():
             return "shortened the conversation"
         case LowerCap():
-            return "asked for a shorter answer"
+            return "requested a shorter answer"
         case DropReasoningOptions():
-            return "asked again without the reasoning setting"
+            return "retried without the reasoning setting"
         case DropPastReasoning():
-            return "asked again without its earlier reasoning"
+            return "retried without its earlier reasoning"
         case GiveUp():
             return f"{GAVE_UP}: {decision.why}"
         case _:
@@ -94,7 +94,7 @@ def done_after(decision: Decision) -> str:
 
 
 def attempt_line(nth: int, target: str, *, what: str, then: str) -> str:
-    """For the trace, for example: attempt 2 (main): was overloaded; asked again after 1.5 s."""
+    """For the trace, for example: attempt 2 (main): was overloaded; retried after 1.5 s."""
     return f"attempt {nth} ({target}): {what}; {then}"
 
 
@@ -167,14 +167,14 @@ def live_line(
 
 
 def unreachable(target: str, rule: str = "") -> str:
-    """For example: main cannot be reached; `rule` is the failure's."""
-    return f"{target} " + ("is loading its model" if rule == _LOADING else "cannot be reached")
+    """For example: main can't be reached; `rule` is the failure's."""
+    return f"{target} " + ("is loading its model" if rule == _LOADING else "can't be reached")
 
 
 def outage_line(why: str, *, left_s: float, to: str) -> str:
-    """For example: main cannot be reached; trying again for 47 s."""
+    """For example: main can't be reached; retrying for 47 s."""
     left = f"{max(0.0, left_s):.0f} s"
-    return f"{why}; " + (f"asking {to} in {left}" if to else f"trying again for {left}")
+    return f"{why}; " + (f"switching to {to} in {left}" if to else f"retrying for {left}")
 
 
 def waiting_line(why: str, *, left_s: float) -> str:
@@ -189,7 +189,7 @@ def asked_to_wait(target: str) -> str:
 
 def unresponsive(target: str) -> str:
     """Why another target is used: the breaker of this one is open."""
-    return f"{target} has not answered lately"
+    return f"{target} hasn't answered recently"
 
 
 def slower(target: str) -> str:

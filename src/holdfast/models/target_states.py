@@ -204,12 +204,12 @@ class TargetStates:
 
     def gate_wait_ms(self, target: Target) -> int:
         """How long the gate stays closed."""
-        gate = self.gate(target)
-        return 0 if gate is _OPEN else gate_wait_ms(gate, self.now_ms())
+        return gate_wait_ms(self.gate(target), self.now_ms()) if self._gates else 0
 
     def breaker_wait_ms(self, target: Target) -> int:
         """How long the breaker stays open."""
-        return breaker_wait_ms(self.breaker(target), self.now_ms())
+        breaker = self.breaker(target)
+        return breaker_wait_ms(breaker, self.now_ms()) if breaker.cooldown_ms else 0
 
     async def close_gate(self, target: Target, wait_ms: int, *, why: str) -> None:
         """Close the gate, because the provider asked for a wait."""
@@ -286,8 +286,11 @@ class TargetStates:
 
     def may_pass(self, target: Target) -> bool:
         """Whether the breaker lets an attempt through; one that passes an open breaker is its probe."""
-        key, breaker = breaker_note(target), self.breaker(target)
-        if breaker.cooldown_ms and key in self._probes:
+        breaker = self.breaker(target)
+        if not breaker.cooldown_ms:
+            return True
+        key = breaker_note(target)
+        if key in self._probes:
             return False
         passed = pass_breaker(breaker, self.now_ms())
         if passed is not None:
@@ -301,10 +304,10 @@ class TargetStates:
     @contextmanager
     def attempting(self, target: Target) -> Generator[None]:
         """Make an attempt; if the breaker is open, it's the probe that others wait for."""
-        key = breaker_note(target)
         if not self.breaker(target).cooldown_ms:
             yield
             return
+        key = breaker_note(target)
         self._probes[key] = probe = object()
         try:
             yield
@@ -328,11 +331,11 @@ class TargetStates:
         """Note that an attempt makes progress, so that calls waiting for the target continue."""
         key = breaker_note(target)
         self._probes.pop(key, None)  # it has found out, however long its answer takes
-        if self.breaker(target) != _CLOSED:
-            was_open = self.breaker(target).cooldown_ms
+        breaker = self._breakers.get(key, _CLOSED)
+        if breaker != _CLOSED:
             self._breakers[key] = after_success()
             self._unsaved_progress.add(key)
-            if was_open:
+            if breaker.cooldown_ms:
                 self._resume(gate_note(target))
 
     async def failed(self, target: Target, failure: Failure) -> None:
@@ -348,7 +351,8 @@ class TargetStates:
 
     def is_unreachable(self, target: Target) -> bool:
         """Whether nobody was there when the target, or its proxy, was last called."""
-        return any(address in self._outage_since_s for address in addresses_of(target))
+        unreachable = self._outage_since_s.keys()
+        return bool(unreachable) and not unreachable.isdisjoint(addresses_of(target))
 
     def outage_s(self, target: Target, failure: Failure) -> float:
         """How long the address that failed has been unreachable; 0 if it wasn't so far."""
@@ -369,8 +373,10 @@ class TargetStates:
     async def answered(self, target: Target) -> None:
         """Note that an attempt succeeded; if it passed a closed gate, the gate opens."""
         self.activity.answered(target)
-        await self._change_breaker(target, lambda _: after_success())
-        if self.gate(target).tried:
+        key = breaker_note(target)
+        if key in self._unsaved_progress or self._breakers.get(key, _CLOSED) != _CLOSED:
+            await self._change_breaker(target, lambda _: after_success())
+        if self._gates and self.gate(target).tried:
             await self._change_gate(target, lambda gate: Gate() if gate.tried else gate)
 
     async def got_first_event(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.decisions.deadlines import (
+    TRANSITIONS,
     ClockReading,
     Deadline,
     Deadlines,
@@ -40,7 +41,7 @@ class Watchdog:
         self._scope = asyncio.timeout(None)
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0  # when it is due; uvloop's handle of a time that has passed doesn't know
-        self._armed = self._read()
+        self._armed: ClockReading  # when the timer was set
         self._paused = False
         self._streaming = False
         self.progress_s: float | None = None  # the model's last progress, by the loop's clock
@@ -105,6 +106,8 @@ class Watchdog:
 
     def sign(self, sign: Sign) -> None:
         """Note a sign of life."""
+        if sign is not Sign.PROGRESS and sign not in TRANSITIONS[self._watch.state]:
+            return
         now_s = self._now_s()
         before = self._current()
         if sign is Sign.PROGRESS:

@@ -3,7 +3,8 @@
 import hashlib
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Protocol, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,6 +25,7 @@ from holdfast.model_events import (
 )
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.targets import SAMPLING, Target
+from holdfast.values import TextPart
 
 Blobs = Mapping[str, bytes]
 Json = dict[str, object]
@@ -112,15 +114,15 @@ class MappingParser(StreamParser):
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.parse(frame)]
+        return list(map(self.mapped, self._parser.parse(frame)))
 
     @override
     def end(self) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.end()]
+        return list(map(self.mapped, self._parser.end()))
 
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
-        return [self.mapped(event) for event in self._parser.answer(body)]
+        return list(map(self.mapped, self._parser.answer(body)))
 
 
 class UnclosedItem(msgspec.Struct, kw_only=True):
@@ -234,13 +236,15 @@ def bearer(target: Target) -> dict[str, str]:
     return {"authorization": f"Bearer {target.api_key}"} if target.api_key else {}
 
 
-def messages_of(request: ModelRequest) -> list[Message]:
+def messages_of(request: ModelRequest) -> Sequence[Message]:
     """The messages to send, adjacent answers as one; the last is never the assistant's.
 
     Current models answer a trailing assistant message with an error.
     """
     assert request.messages, "a request has a message"
     assert not isinstance(request.messages[-1], AssistantMessage), "a request never ends with the assistant"
+    if (AssistantMessage, AssistantMessage) not in pairwise(map(type, request.messages)):
+        return request.messages
     messages: list[Message] = []
     for message in request.messages:
         last = messages[-1] if messages else None
@@ -249,6 +253,16 @@ def messages_of(request: ModelRequest) -> list[Message]:
         else:
             messages.append(message)
     return messages
+
+
+def is_text(message: Message) -> bool:
+    """Whether the message has no attachments, so that its JSON depends on nothing else."""
+    return isinstance(message, AssistantMessage) or all(isinstance(part, TextPart) for part in message.parts)
+
+
+def array_of(encoded: Iterable[bytes]) -> msgspec.Raw:
+    """A JSON array of values that are encoded already."""
+    return msgspec.Raw(b"[%b]" % b",".join(encoded))
 
 
 def sendable(message: AssistantMessage, target: Target) -> list[Said]:
@@ -315,6 +329,8 @@ def tokens_used(
 
 def token_count(given: object) -> int:
     """A count that a server reported; 0 if it can't be one."""
+    if given is None:
+        return 0
     if isinstance(given, str) and given.isascii() and given.isdigit():
         given = int(given[:18])
     if isinstance(given, bool) or not isinstance(given, int | float):

@@ -38,11 +38,11 @@ class Containment:
 def why_not_given(path: str) -> str:
     """Why a command can't be given this path of the system, links resolved; empty if it can."""
     if path == "/":
-        return "/ is everything; name the folders"
+        return "/ is the whole system; list the folders you need"
     if is_within(path, "/proc"):
-        return f"{path} can't be given to a command, which has a /proc of its own"
+        return f"can't expose {path}: sandboxed commands have their own /proc"
     if is_within(path, "/dev") and not is_within(path, "/dev/shm"):  # noqa: S108 - not a temporary file
-        return f"{path} can't be given to a command: devices can't"
+        return f"can't expose {path}: sandboxed commands can't use devices"
     return ""
 
 

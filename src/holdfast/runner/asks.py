@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.events import Input
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import grant_of_approval
 from holdfast.policy.grants import describe
 from holdfast.policy.tool_names import UPDATE_PLAN
-from holdfast.values import Choice, GrantRule, PlanStep, Width
+from holdfast.values import Action, Choice, GrantRule, PlanStep, Width
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +76,25 @@ AnswerRefused: TypeAlias = AnswerNotOffered | UnknownAsk
 AnswerResult: TypeAlias = Answered | Stale | AnswerRefused
 
 
+def _without_reason(action: Action) -> Action:
+    """The action alone; its digest covers the agent's reason, which may be worded differently."""
+    return replace(action, reason="", digest="")
+
+
 def shown_rule(asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
     """The rule of this width that people were shown with the approval; None if it isn't offered."""
     return next((offer.rule for offer in asked.offers if offer.rule.width == width), None)
 
 
-def answer_by_rule(asked: e.ApprovalAsked, granted: e.GrantAdded) -> ApprovalVerdict | None:
-    """The answer that a stored rule gives to an open approval; None if the approval doesn't offer that rule.
+def answer_by_rule(asked: e.ApprovalAsked, granted: e.GrantAdded, action: Action) -> ApprovalVerdict | None:
+    """The answer that a rule gives to an open approval; None unless it offers the rule for the same action.
 
-    A rule is only offered for an action that it covers whole, so no other rule answers.
+    `action` is the one whose approval stored the rule. A rule can cover more than the person saw, such as a
+    tool with any arguments.
     """
     if granted.scope not in asked.choices or shown_rule(asked, granted.rule.width) != granted.rule:
+        return None
+    if _without_reason(asked.action) != _without_reason(action):
         return None
     return ApprovalVerdict("once", by=f"rule {granted.grant_id}", reason=describe(granted.rule))
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.ids import is_automation
 from holdfast.interfaces.journal import Fence, JournalError, Store
 from holdfast.journal.retrying_append import PASSING
 from holdfast.racing import is_about, race, wait_through_cancel
@@ -138,8 +137,7 @@ class ClaimedLogs:
             _log.info("%s stays with this node until its lease ends: %s", log_id, error)
 
     async def _watch_changes(self) -> None:
-        async for ids in self._store.changes():
-            changed = [one for one in ids if is_automation(one)]
+        async for changed in self._store.changes(of="automations"):
             self._idle.difference_update(changed)
             if any(one not in self._tasks for one in changed):
                 self._wanted.set()

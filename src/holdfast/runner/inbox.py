@@ -56,7 +56,7 @@ from holdfast.runner.session_grants import (
     session_grants,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import COMPACT, HistoryMessage, Part, RunSettings, WhenBusy
+from holdfast.values import COMPACT, Action, HistoryMessage, Part, RunSettings, WhenBusy
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +113,7 @@ class _PreparedAnswer:
     when: IfAskOpen
     inputs: Sequence[Input]
     grant: e.GrantAdded | None
+    action: Action | None  # that it approves or denies
 
 
 # An idempotent response is stored together with the input, and contains ids that are made here.
@@ -321,19 +322,20 @@ class Inbox:
             prepared.append(found)
         results = [one if isinstance(one, Stale) else await self._store_answer(one) for one in prepared]
         for one in prepared:
-            if not isinstance(one, Stale) and one.grant is not None:
-                await self._answer_covered(one.session_id, one.grant)
+            if not isinstance(one, Stale) and one.grant is not None and one.action is not None:
+                await self._answer_same(one.session_id, one.grant, one.action)
         return results
 
-    async def _answer_covered(self, session_id: str, granted: e.GrantAdded) -> None:
-        """Answer the other open approvals that the rule allows: of its session, or of all."""
+    async def _answer_same(self, session_id: str, granted: e.GrantAdded, action: Action) -> None:
+        """Answer the other open approvals of the same action with the rule: of its session, or of all."""
         within = session_id if granted.scope == "session" else ""
         try:
             for row in await self._store.open_asks(session_id=within, limit=COVERED_MAX):
                 found = await self._store.read(row.session_id, after=row.seq - 1, limit=1)
                 asked = found[0].event if found else None
-                answer = answer_by_rule(asked, granted) if isinstance(asked, e.ApprovalAsked) else None
-                if answer is not None:
+                if not isinstance(asked, e.ApprovalAsked):
+                    continue
+                if (answer := answer_by_rule(asked, granted, action)) is not None:
                     await self.answer(row.ask_id, answer)
         except JournalError as error:
             _log.warning("the approvals that %s covers still wait: %s", granted.grant_id, error)
@@ -351,7 +353,8 @@ class Inbox:
         if isinstance(inputs, Stale | AnswerNotOffered | UnknownAsk):
             return inputs
         grant = next((one for one in inputs if isinstance(one, e.GrantAdded)), None)
-        return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant)
+        action = ask.asked.action if isinstance(ask.asked, e.ApprovalAsked) else None
+        return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant, action)
 
     async def _store_answer(self, prepared: "_PreparedAnswer") -> Answered | Stale:
         session_id, grant, when = prepared.session_id, prepared.grant, prepared.when

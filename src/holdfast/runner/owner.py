@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
@@ -21,10 +20,9 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
-from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
+from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
-from holdfast.folds.activity import WORDS
 from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
@@ -34,64 +32,13 @@ from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError, NotOffered
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
-from holdfast.runner.crash_history import CrashHistory
-from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared_folds import SharedFolds
-from holdfast.runner.slots import Slot, Slots
-from holdfast.runner.suspects import SuspectTurns
-from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, OnRestart, RunSettings
+from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
+from holdfast.runner.slots import Slot
+from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, RunSettings
 
 _log = logging.getLogger(__name__)
 
 RESUMPTIONS_MAX = 3
-SUSPECT_FROM = 2
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
-    """The position of a run in the queue for a slot, starting at 1, and why it has to wait."""
-
-    position: int
-    why: str
-
-
-@dataclass(slots=True)
-class RunnerShared:
-    """What all owners share: slots for runs, and turns for suspects, which may have crashed the server.
-
-    A suspect keeps its turn until it completes something, and for `suspect_alone_s` at most.
-    `crash_history` knows which earlier processes crashed.
-    """
-
-    slots: Slots
-    suspects: SuspectTurns
-    folds: SharedFolds = field(default_factory=SharedFolds)
-    suspect_alone_s: float = 60.0
-    on_restart: OnRestart = "resume"
-    crash_history: CrashHistory = field(default_factory=CrashHistory)
-    orphans: OrphanedProcesses = field(default_factory=OrphanedProcesses)
-    batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
-
-    def queue_position(self, run_id: str) -> QueuePosition | None:
-        """The run's position in the queue for a slot; None if it isn't waiting for one."""
-        if position := self.suspects.position(run_id):
-            why = (
-                f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time; each waits up to {self.suspect_alone_s:g} s for the one before"
-            )
-            return QueuePosition(position, why)
-        if position := self.slots.position(run_id):
-            return QueuePosition(position, "other runs are using all slots")
-        return None
-
-    def queued_line(self, run_id: str) -> str:
-        """The live line of a run that waits for a slot."""
-        queue_position = self.queue_position(run_id)
-        return (
-            f"{WORDS['queued']} · place {queue_position.position} · {queue_position.why}"
-            if queue_position is not None
-            else ""
-        )
 
 
 class SessionOwner:
@@ -203,17 +150,18 @@ class SessionOwner:
         return has_more
 
     async def _start_and_stop_runs(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+        session = self.view.session
         self.handled_seq = self.view.last_seq
-        if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
+        if self._current is not None and session.runs[self._current_id].phase is Phase.ENDED:
             self._current = None
-        self._settling = {id_ for id_ in self._settling if self.view.run(id_).phase is not Phase.ENDED}
-        for run in self.view.session.open_runs:
+        self._settling = {id_ for id_ in self._settling if session.runs[id_].phase is not Phase.ENDED}
+        for run in session.open_runs:
             if self._is_over(run) and run.run_id not in self._settling:
                 self._settling.add(run.run_id)
                 tasks.create_task(self._settle(run, fence), name=f"settle {run.run_id}")
-        if self._is_telling and self.view.session.parent_told:
+        if self._is_telling and session.parent_told:
             self._is_telling = False
-        if self.view.session.owes_ending and not self._is_telling:
+        if session.owes_ending and not self._is_telling:
             self._is_telling = True
             telling = tell_parent(self._deps, self.session_id, self.view)
             tasks.create_task(telling, name=f"tell the parent of {self.session_id}")
@@ -222,7 +170,7 @@ class SessionOwner:
             return is_busy
         if self._current is None:
             return await self._start_next(tasks, fence) or is_busy
-        run = self.view.run(self._current_id)
+        run = session.runs[self._current_id]
         if _is_waiting(run):
             self._slot.release()
         else:
@@ -503,9 +451,12 @@ class SessionOwner:
 
 def _is_waiting(run: Run) -> bool:
     """Whether the run only waits for a person, its sub-agents, or a time that a provider asked for."""
+    if run.phase is not Phase.RUNNING or run.attempt_is_open:
+        return False
+    if not (run.gate_until_ms > 0 or run.only_waits):
+        return False
     asking = {tool_call_id for ask in run.open_asks for tool_call_id in calls_of(ask.asked)}
-    is_busy = run.attempt_is_open or any(tool.asked.tool_call_id not in asking for tool in run.busy_tools)
-    return run.phase is Phase.RUNNING and not is_busy and (run.only_waits or run.gate_until_ms > 0)
+    return all(tool.asked.tool_call_id in asking for tool in run.busy_tools)
 
 
 def _bug_outcome(error: Exception) -> Outcome:

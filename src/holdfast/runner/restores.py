@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Appended, Declined, IfRunsOpenBelow, IfSessionKnown, Store
+from holdfast.runner.shared import OPEN_UNDO
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import MissingObject
 from holdfast.undo.packs import DamagedPack
@@ -26,7 +27,6 @@ from holdfast.values import Undo
 
 _log = logging.getLogger(__name__)
 
-OPEN = "undo/"  # the prefix of the notes about restorations under way
 _FINISH_S = 60.0  # what is decided is finished, even if nobody waits for it any more
 
 
@@ -88,7 +88,7 @@ class Restores:
             undo, files=len(plan.steps), digest=plan.digest, plan=plan_name.hex(), snapshot=name.hex()
         )
         restorer = self._restorer(work.real, plan, undo)
-        note = OPEN + undo.undo_id
+        note = OPEN_UNDO + undo.undo_id
         await store.put_note(note, msgspec.json.encode(_OpenUndo(work.session_id, undo, store.node.name)))
         try:
             await offload(restorer.stage)
@@ -116,7 +116,7 @@ class Restores:
 
     async def finish_open(self) -> None:
         """Finish or forget what a crash left, as the log says; call it before runs are resumed."""
-        for note, value in (await self.store.notes(OPEN)).items():
+        for note, value in (await self.store.notes(OPEN_UNDO)).items():
             open_undo = msgspec.json.decode(value, type=_OpenUndo)
             if open_undo.node != self.store.node.name:
                 continue

@@ -35,7 +35,7 @@ class SharedFolds:
         fold = self._in_use.get(session_id)
         if fold is None:
             fold = self._in_use[session_id] = SharedFold()
-        self.keep(session_id, fold)
+        self._count(session_id, fold)
         return fold
 
     async def current(self, store: Store, session_id: str) -> SharedFold:
@@ -56,8 +56,12 @@ class SharedFolds:
 
     def keep(self, session_id: str, fold: SharedFold) -> None:
         """Keep the fold as the most recent one, at its current size; drops the oldest beyond the limits."""
+        if self._in_use.get(session_id) is not fold:
+            self._in_use[session_id] = fold
+        self._count(session_id, fold)
+
+    def _count(self, session_id: str, fold: SharedFold) -> None:
         self._drop(session_id)
-        self._in_use[session_id] = fold
         self._kept[session_id] = fold, fold.last_seq, fold.bytes
         self._events += fold.last_seq
         self._bytes += fold.bytes

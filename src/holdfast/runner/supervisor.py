@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.offers import missing_everywhere, names_in, needs_of
-from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
@@ -26,12 +26,15 @@ from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
-from holdfast.runner.restores import Restores
+from holdfast.runner.shared import OPEN_UNDO, QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
+
+if TYPE_CHECKING:
+    from holdfast.agent.policy import Judge
+    from holdfast.runner.owner import SessionOwner
 
 _log = logging.getLogger(__name__)
 HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
@@ -85,6 +88,7 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
+        self._start_task: asyncio.Task[None] | None = None
         self._claims = Claims(
             deps.store, deps.clock, room=self._room, busy=self._busy, wake=lambda id_: self.wake(id_, 0)
         )
@@ -112,7 +116,7 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        own = (self._lag_task, self._resume_task, self._hold_up_task, self._claim_task)
+        own = (self._lag_task, self._resume_task, self._start_task, self._hold_up_task, self._claim_task)
         tasks += [task for task in own if task is not None]
         for task in tasks:
             task.cancel("shutdown")
@@ -145,16 +149,16 @@ class Supervisor:
             await asyncio.sleep(DRAIN_POLL_S)
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> "Judge":
         """Decides whether an action is allowed, or needs approval."""
         return self._deps.judge
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the store has everything that earlier processes left."""
+        """Whether runs are worked on: the tools are open, and the store has what earlier processes left."""
         return self._is_started
 
-    def owner(self, session_id: str) -> SessionOwner | None:
+    def owner(self, session_id: str) -> "SessionOwner | None":
         """The session's owner, if it has one now."""
         return self._owners[session_id][0] if session_id in self._owners else None
 
@@ -240,6 +244,8 @@ class Supervisor:
         if session_id in self._elsewhere:
             return
         if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
+            from holdfast.runner.owner import SessionOwner  # imported by then, see _start_owners
+
             view = self._shared_folds.of(session_id)
             owner = SessionOwner(session_id, self._deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
@@ -252,7 +258,7 @@ class Supervisor:
         else:
             self.wake(session_id, seq)
 
-    def _ended(self, owner: SessionOwner, task: asyncio.Task[None]) -> None:
+    def _ended(self, owner: "SessionOwner", task: asyncio.Task[None]) -> None:
         session_id = owner.session_id
         del self._owners[session_id]
         wanted = self._wanted.pop(session_id, 0)
@@ -318,14 +324,31 @@ class Supervisor:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
-        if self._deps.snapshots is not None:
-            restores = Restores(store, self._deps.snapshots, self._deps.clock)
-            await once_readable(restores.finish_open, self._deps.clock)
+        await once_readable(self._finish_undos, self._deps.clock)
+        if self._deps.opened is None:
+            await self._start_owners()
+        else:
+            self._start_task = asyncio.create_task(self._start_owners(), name="start runs")
+            self._start_task.add_done_callback(_log_resume_failure)
+
+    async def _finish_undos(self) -> None:
+        """Finish or forget the undos that a crash interrupted."""
+        store, snapshots = self._deps.store, self._deps.snapshots
+        if snapshots is not None and await store.notes(OPEN_UNDO):
+            from holdfast.runner.restores import Restores
+
+            await Restores(store, snapshots, self._deps.clock).finish_open()
+
+    async def _start_owners(self) -> None:
+        """Work on what was asked for since the start, and on what earlier processes left."""
+        if not await self._deps.until_opened():
+            return
+        await asyncio.to_thread(import_module, "holdfast.runner.owner")  # the agent, which takes a while
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.resume_runs == "asked":
-            if crash_history.last_crashed:
+            if self._shared.crash_history.last_crashed:
                 await once_readable(self._end_leftovers, self._deps.clock)
             return
         if self._claims.is_shared:

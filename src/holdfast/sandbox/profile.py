@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 MOUNTS_MAX = 256  # of each kind: thousands would take seconds
+SandboxMode: TypeAlias = Literal["auto", "require", "off"]
 # "hosts" is an allow list: only the listed hosts, through Holdfast's proxy.
 NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
 

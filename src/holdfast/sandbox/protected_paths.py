@@ -175,7 +175,7 @@ class ProtectedPaths:
         return report
 
     def look(self, workspace: Path | str) -> bool:
-        """Look now if anything ran in the workspace: call it before reading a protected path there.
+        """Look now if anything ran there since the last look: call it before reading a protected path.
 
         It is False if a command may have changed protected paths that couldn't be looked at or put right.
         Then none is to be obeyed.
@@ -185,7 +185,8 @@ class ProtectedPaths:
         if state is None:
             return True
         with state.lock:
-            self._compare(root, state)
+            if not state.is_settled:
+                self._compare(root, state)
             return not state.is_blind and not state.stuck
 
     @contextmanager

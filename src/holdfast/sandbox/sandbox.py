@@ -4,15 +4,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock
 from holdfast.sandbox.launch import Backend, BackendName, Launch, Lifetime
-from holdfast.sandbox.profile import MOUNTS_MAX, Profile
+from holdfast.sandbox.profile import MOUNTS_MAX, Profile, SandboxMode
 from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
-
-SandboxMode: TypeAlias = Literal["auto", "require", "off"]
 
 
 class SandboxRefused(OSError):
@@ -98,13 +95,13 @@ def open_sandbox(mode: SandboxMode, folder: Path, *, search: str, git_config: st
         missing = [each.name for each in fields(held) if not getattr(held, each.name)]
         if not missing:
             return Sandbox(opened, held, " ".join(reasons))
-        reasons.append(f"{opened.name} does not hold: {', '.join(missing)}.")
+        reasons.append(f"{opened.name} doesn't enforce: {', '.join(missing)}.")
         weaker = weaker or Sandbox(opened, held)
     why = " ".join(reasons)
     if mode == "require":
         raise SandboxRefused(
-            f"The sandbox is required, and none holds here. {why} Install bubblewrap and allow user "
-            'namespaces, or set sandbox.mode to "auto".'
+            f'sandbox.mode is "require", but no sandbox passes the self-test on this machine. {why} Install '
+            'bubblewrap and allow user namespaces, or set sandbox.mode to "auto".'
         )
     return Sandbox(weaker.confines, weaker.held, why) if weaker else Sandbox(why=why)
 

@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from holdfast.sandbox.profile import NetworkAccess
-from holdfast.sandbox.sandbox import Sandbox, SandboxMode
+from holdfast.sandbox.profile import NetworkAccess, SandboxMode
+from holdfast.sandbox.sandbox import Sandbox
 from holdfast.values import ApprovalMode
 
 _NETWORK: dict[NetworkAccess, str] = {

@@ -1,12 +1,16 @@
 """Attachments over HTTP: bytes in, their name out, and back again."""
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.server import BlobStored
 from holdfast.server.contents import redacted_bytes
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import has_already, json_response, read_body
 
 NAME_CHARS = 64
@@ -48,3 +52,12 @@ class BlobRoutes:
             media_type = "application/octet-stream"
             headers["Content-Disposition"] = "attachment"
         return Response(data, 200, headers, media_type=media_type)
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    blobs = BlobRoutes(parts.deps)
+    return {
+        "blobs.upload": blobs.upload,
+        "blobs.download": blobs.download,
+    }

@@ -11,6 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from holdfast.api.openapi import openapi_document
 from holdfast.api.operations import OPERATIONS
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import raw_response
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -160,3 +162,13 @@ def _id(name: str) -> str:
 def _prose(text: str) -> str:
     """Words with code between backticks, as HTML."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    del parts
+    docs = DocsRoutes()
+    return {
+        "docs.openapi": docs.openapi,
+        "docs.page": docs.page,
+    }

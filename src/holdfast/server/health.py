@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.channels.routes import channels_shown
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response, raw_response
 
 _OK = HealthShown(status="ok", version=__version__, platform="holdfast")
@@ -159,7 +162,7 @@ class HealthRoutes:
                 ),
                 warning=files.warning,
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
-                sandbox=deps.options.sandbox,
+                sandbox=deps.options.sandbox(),
                 channels=await self._channels(),
                 failing_tasks=tuple(FailingTask(name, error) for name, error in failing.items()),
             )
@@ -201,6 +204,7 @@ class HealthRoutes:
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""
         deps = self._deps
+        await deps.agent.until_opened()  # clients ask once, and need the sandbox as it is
         held: frozenset[Scope] = request.scope.get(KEY_SCOPES, frozenset())
         return json_response(
             Capabilities(
@@ -218,7 +222,7 @@ class HealthRoutes:
                 endpoints={
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
-                sandbox=deps.options.sandbox,
+                sandbox=deps.options.sandbox(),
             )
         )
 
@@ -230,3 +234,14 @@ def _in_short(target: TargetState) -> TargetShown:
 def _disk(folder: Path) -> DiskShown:
     usage = shutil.disk_usage(folder)
     return DiskShown(free_bytes=usage.free, total_bytes=usage.total)
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    health = HealthRoutes(parts.deps)
+    return {
+        "health.capabilities": health.capabilities,
+        "health.detailed": health.detailed,
+        "health.alive": health.alive,
+        "health.ready": health.ready,
+    }

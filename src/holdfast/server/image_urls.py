@@ -82,6 +82,8 @@ class ImageUrls:
     async def put_inline(self, value: object, *, param: str, bytes_max: int) -> None:
         """Replace the addresses in messages by the images; raises a Problem that names the part."""
         named = list(_named_images(value, param))
+        if not named:
+            return
         where = {one.url: one.where for one in reversed(named)}
         if len(where) > IMAGES_MAX:
             text = f"'{param}' names more than {IMAGES_MAX} images by their addresses. Send some inline"

@@ -1,6 +1,6 @@
 """What agents remember, over HTTP: shown, edited, decided about, rolled back and forgotten."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -25,7 +25,9 @@ from holdfast.folds.memory import DOCUMENT, Memory
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.access.workspaces import checked_workspace
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.tools.memory.memories import (
     Memories,
@@ -229,3 +231,16 @@ def _lines(memory: Memory) -> list[str]:
 
 def _owner(request: Request) -> str:
     return request.scope[KEY_NAME]
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    memory = MemoryRoutes(parts.deps)
+    return {
+        "memory.list": memory.list,
+        "memory.history": memory.history,
+        "memory.edit": memory.edit,
+        "memory.decide": memory.decide,
+        "memory.roll_back": memory.roll_back,
+        "memory.forget": memory.forget,
+    }

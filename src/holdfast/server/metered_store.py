@@ -71,5 +71,4 @@ class MeteredStore(ForwardingStore):
         if not isinstance(result, Appended):
             return
         self._metrics.commit_s.add(self._clock.monotonic_s() - began_s)
-        for event in events:
-            self._metrics.add(event)
+        self._metrics.add(*events)

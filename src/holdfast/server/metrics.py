@@ -9,6 +9,8 @@ from starlette.responses import Response
 from holdfast.folds.metrics import Metrics
 from holdfast.runner.supervisor import open_runs
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.routing import Endpoint
 
 
 async def begin_figures(deps: RouteDeps) -> None:
@@ -55,3 +57,11 @@ def _exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> by
     from holdfast.server.exposition import exposition
 
     return exposition(metrics, gauges)
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    metrics = MetricsRoutes(parts.deps)
+    return {
+        "metrics.show": metrics.show,
+    }

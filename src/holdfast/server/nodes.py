@@ -1,6 +1,7 @@
 """GET /api/nodes: the servers that share one store."""
 
 import math
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,6 +10,8 @@ from holdfast.agent.offers import differences
 from holdfast.api.nodes import NodeList, NodeShown
 from holdfast.interfaces.nodes import Node
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response
 
 
@@ -38,3 +41,11 @@ def _shown(node: Node, this: Node, *, lacks: tuple[str, ...]) -> NodeShown:
         sessions=node.sessions,
         lacks=lacks,
     )
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    deps = parts.deps
+    return {
+        "nodes.list": NodeRoutes(deps).list,
+    }

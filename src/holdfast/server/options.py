@@ -95,6 +95,10 @@ class Limits:
     deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 
+    def next_live_s(self, silent_s: float) -> float:
+        """When a stream that has been silent for so long looks for changed live lines again."""
+        return max(self.live_after_s - silent_s, self.live_every_s)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
@@ -126,7 +130,8 @@ class ServerOptions:
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
-    sandbox: SandboxShown | None = None  # what commands run in
+    sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, as far as it's known
+    requires_sandbox: bool = False  # nothing but the health is served before the sandbox's self-test succeeds
     jobs: DescribeJobs = _no_jobs  # the background processes of a session
     read_job: ReadJob = _no_job
     stop_job: ReadJob = _no_job  # returns when it is dead

@@ -27,7 +27,7 @@ _TYPES: Mapping[int, str] = {
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
 }
 _SENTENCES = {
-    HTTPStatus.NOT_FOUND: "There's no such route",
+    HTTPStatus.NOT_FOUND: "Route not found",
     HTTPStatus.METHOD_NOT_ALLOWED: "This route doesn't support this method",
 }
 
@@ -98,7 +98,7 @@ def problem_of(error: Exception) -> Problem:
         case StoreOverloaded():
             return Problem(
                 503,
-                "The store can't keep up with writes right now. Try again",
+                "The store is overloaded with writes. Try again",
                 code="store_overloaded",
                 headers={"Retry-After": "1"},
             )
@@ -106,18 +106,18 @@ def problem_of(error: Exception) -> Problem:
             return Problem(404, f"Session not found: {error}", code="session_not_found", param="session_id")
         case StoreDamaged():
             _log.error("the store failed a request: %s", error)
-            text = f"Stored data can't be read: {error}. Run `holdfast doctor` to see what to do"
+            text = f"Stored data can't be read: {error}. Run `holdfast doctor` for a fix"
             return Problem(500, text, code="store_damaged")
         case UnreadableEvent():
             _log.error("a stored event can't be read: %s: %s", error.where, error.reason)
-            text = f"This session can't be shown by this version of Holdfast: {error.where}: {error.reason}"
+            text = f"This version of Holdfast can't read the session: {error.where}: {error.reason}"
             return Problem(500, text, code="unreadable_event")
         case OutcomeUnknown():
             _log.error("the store left the outcome of a request unknown: %s", error)
             return Problem(
                 504,
-                f"It isn't known whether this was saved: {error}. "
-                "Send it again with the same Idempotency-Key; without one, look first",
+                f"Can't confirm that this was saved: {error}. "
+                "Retry with the same Idempotency-Key. Without a key, check before retrying",
                 code="outcome_unknown",
                 # Without a key, the openai package would send it a second time by itself.
                 headers={"Retry-After": "2", "X-Should-Retry": "false"},

@@ -1,7 +1,7 @@
 """The quarantine over HTTP: what commands changed that nobody approved, to be seen, put back or deleted."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -11,7 +11,9 @@ from starlette.responses import Response
 from holdfast.api.quarantine import QuarantineDeleted, QuarantineEntry, QuarantineList, QuarantineRestored
 from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile, readable
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response
 from holdfast.tools.offload import offload
 
@@ -69,3 +71,13 @@ class QuarantineRoutes:
 
 def _not_found(text: str) -> Problem:
     return Problem(404, text, code="not_in_quarantine", param="file_id")
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    quarantine = QuarantineRoutes(parts.deps)
+    return {
+        "quarantine.list": quarantine.list,
+        "quarantine.restore": quarantine.restore,
+        "quarantine.delete": quarantine.delete,
+    }

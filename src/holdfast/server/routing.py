@@ -1,10 +1,11 @@
 """The routes of the API: each operation of the table bound to its function."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.requests import Request
-from starlette.routing import Match, Route, Router
+from starlette.routing import Match, Route, Router, compile_path
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from typing_extensions import override
 
@@ -12,6 +13,11 @@ from holdfast.api.operation import EVENTS, Operation
 from holdfast.interfaces.ids import is_automation
 from holdfast.server.access.caller import check_may_call
 from holdfast.server.problems import Problem, session_not_found
+
+if TYPE_CHECKING:
+    import re
+
+    from starlette.convertors import Convertor
 
 _WEBSOCKET = b"sec-websocket-key"  # who asks for one with any other answer would try again
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
@@ -28,10 +34,38 @@ class ApiRoute(Route):
                 raise session_not_found(session_id)
             return await call(request)
 
-        super().__init__(path, endpoint, methods=list(methods))
-        self.app = _answering(endpoint)
-        if self.methods is not None and any(_streams(one) for one, _ in methods.values()):
-            self.methods.discard("HEAD")  # a HEAD request would hold a stream open
+        # Without Starlette's constructor, which compiles the pattern: most paths are never asked for.
+        self.path = self.name = path
+        self.endpoint, self.app = endpoint, _answering(endpoint)
+        self.methods = set(methods)
+        if "GET" in methods and not any(_streams(one) for one, _ in methods.values()):
+            self.methods.add("HEAD")  # of a stream, it would hold the stream open
+        self._head = path.partition("{")[0]
+
+    @cached_property
+    def _compiled(self) -> "tuple[re.Pattern[str], str, dict[str, Convertor[Any]]]":
+        return compile_path(self.path)
+
+    @property
+    def path_regex(self) -> "re.Pattern[str]":  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The pattern of the path."""
+        return self._compiled[0]
+
+    @property
+    def param_convertors(self) -> "dict[str, Convertor[Any]]":  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What reads the parameters of the path."""
+        return self._compiled[2]
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the path has no parameters."""
+        return self._head == self.path
+
+    def fits(self, path: str) -> bool:
+        """Whether the path is one of this route."""
+        if self.is_fixed:
+            return path == self.path
+        return path.startswith(self._head) and self.path_regex.match(path) is not None
 
     @override
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,6 +80,8 @@ class ApiRoute(Route):
 
     @override
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope.get("root_path") and not scope["path"].startswith(self._head):
+            return Match.NONE, {}
         match, child = super().matches(scope)
         # An unsupported method is a 405 of this route; the next route must not see it.
         return Match.FULL if match is Match.PARTIAL else match, child
@@ -54,17 +90,17 @@ class ApiRoute(Route):
 class ApiRouter(Router):
     """Finds the route of a request: one look for a path without parameters, and then route by route."""
 
-    def __init__(self, routes: Sequence[Route], *, lifespan: Lifespan[Any]) -> None:
-        super().__init__(routes, redirect_slashes=False, lifespan=lifespan)
-        self._fixed: dict[str, Route] = {}
-        for path in (route.path for route in routes if not route.param_convertors):
+    def __init__(self, routes: Sequence[ApiRoute], *others: Route, lifespan: Lifespan[Any]) -> None:
+        super().__init__([*routes, *others], redirect_slashes=False, lifespan=lifespan)
+        self._fixed: dict[str, ApiRoute] = {}
+        for path in (route.path for route in routes if route.is_fixed):
             # Whichever comes first in the table, even if it has parameters.
-            self._fixed[path] = next(route for route in routes if route.path_regex.match(path))
+            self._fixed[path] = next(route for route in routes if route.fits(path))
 
     @override
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._fixed.get(scope.get("path", ""))
-        if route is None or route.param_convertors or scope.get("root_path"):
+        if route is None or not route.is_fixed or scope.get("root_path"):
             await super().app(scope, receive, send)
         else:
             await route.handle(scope, receive, send)

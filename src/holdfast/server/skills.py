@@ -1,6 +1,7 @@
 """Skills over HTTP: the list in hermes' shape, and one of them."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from holdfast.agent.skills import skills_now
 from holdfast.api.powers.skills import SkillList, SkillListed, SkillShown
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response
 from holdfast.tools.memory.memories import skills_scope
 from holdfast.tools.skills.library import FoundSkills, Skill
@@ -64,4 +67,13 @@ def _about(skill: Skill) -> dict[str, Any]:
         "trusted": skill.is_trusted,
         "changed": skill.is_changed,
         "folder": str(skill.folder) if skill.folder is not None else "",
+    }
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    skills = SkillRoutes(parts.deps)
+    return {
+        "skills.list": skills.list,
+        "skills.show": skills.show,
     }

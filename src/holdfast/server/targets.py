@@ -1,11 +1,15 @@
 """The targets over HTTP: how they are, and one tiny call to see whether one works."""
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.server import TargetList
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response
 
 
@@ -35,3 +39,12 @@ class TargetRoutes:
         if tried is None:
             raise Problem(404, "There's no target with this name", code="target_not_found", param="name")
         return json_response(tried)
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    targets = TargetRoutes(parts.deps)
+    return {
+        "targets.list": targets.list,
+        "targets.try_one": targets.try_one,
+    }

@@ -47,7 +47,7 @@ _VERSIONS = re.compile("^(/v1)*")
 
 def no_such_route(path: str) -> Problem:
     """The response for an unknown path."""
-    return Problem(404, f"There's no such route. {_help(path)}".rstrip(), code="not_found")
+    return Problem(404, f"Route not found. {_help(path)}".rstrip(), code="not_found")
 
 
 def not_of_this_route(path: str) -> str:

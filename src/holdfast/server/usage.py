@@ -1,10 +1,14 @@
 """GET /api/usage: what runs and relayed calls used."""
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.server.access.auth import OPEN
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response
 from holdfast.server.usage_summary import days_of, grouping, usage_summary
 
@@ -26,3 +30,11 @@ class UsageRoutes:
     def _keys(self) -> list[str]:
         keys = self._deps.keys
         return [OPEN] if keys.is_open else [*keys.configured, *(key.name for key in keys.added.list())]
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    deps = parts.deps
+    return {
+        "usage.show": UsageRoutes(deps).show,
+    }

@@ -1,7 +1,7 @@
 """The tools by name: what the model is told, and whether its arguments fit."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -19,6 +19,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+NARROWED_MAX = 64  # the sets of names that clients choose have no limit
 
 
 @runtime_checkable
@@ -37,56 +38,68 @@ class Registry:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, Tool]] = {}
+        self._tools: dict[str, Tool] = {}  # of all groups
+        self._narrowed: dict[frozenset[str], Registry] = {}  # by the names that each lacks
 
     def put(self, group: str, tools: Iterable[Tool]) -> None:
         """Set the tools of a group; raises NameTaken and changes nothing if a name is in use."""
         offered: dict[str, Tool] = {}
+        earlier = self._groups.get(group, {})
         for tool in tools:
             name = tool.spec.name
-            taken = name in offered or any(
-                name in others for key, others in self._groups.items() if key != group
-            )
-            if taken:
+            if name in offered or (name in self._tools and name not in earlier):
                 raise NameTaken(f"There are two tools named {name!r}.")
             offered[name] = tool
-        self._groups[group] = offered
+        self._set(self._groups | {group: offered})
 
-    def with_group(self, group: str, tools: Iterable[Tool]) -> "Registry":
-        """A copy in which these are the tools of the group; raises NameTaken if a name is in use."""
+    def _set(self, groups: dict[str, dict[str, Tool]]) -> None:
+        self._groups = groups
+        self._tools = {name: tool for tools in groups.values() for name, tool in tools.items()}
+        self._narrowed = {}
+
+    def with_group(self, group: str, tools: Sequence[Tool]) -> "Registry":
+        """The registry with these as the tools of the group; raises NameTaken if a name is in use."""
+        if not tools and group not in self._groups:
+            return self
         copy = Registry()
-        copy._groups = dict(self._groups)
+        copy._set(self._groups)
         copy.put(group, tools)
         return copy
 
-    def without(self, name: str) -> "Registry":
-        """A copy that lacks the tool of this name."""
-        copy = Registry()
-        for group, tools in self._groups.items():
-            copy._groups[group] = {key: tool for key, tool in tools.items() if key != name}
-        return copy
+    def without(self, names: Iterable[str]) -> "Registry":
+        """The registry without the tools of these names; each set of names makes one registry."""
+        left_out = self._tools.keys() & names
+        if not left_out:
+            return self
+        key = frozenset(left_out)
+        known = self._narrowed.get(key)
+        if known is None:
+            known = Registry()
+            known._set({group: _lacking(tools, key) for group, tools in self._groups.items()})
+            if len(self._narrowed) >= NARROWED_MAX:
+                self._narrowed.clear()
+            self._narrowed[key] = known
+        return known
 
     def only(self, names: Collection[str]) -> "Registry":
-        """A copy with none but the tools of these names."""
-        copy = Registry()
-        for group, tools in self._groups.items():
-            copy._groups[group] = {key: tool for key, tool in tools.items() if key in names}
-        return copy
+        """The registry with none but the tools of these names."""
+        return self.without(self._tools.keys() - names)
 
     def all(self) -> list[Tool]:
         """The tools, in their order."""
-        return [tool for tools in self._groups.values() for tool in tools.values()]
+        return list(self._tools.values())
 
     def drop(self, group: str) -> None:
         """Forget the group's tools."""
-        self._groups.pop(group, None)
+        self._set({key: tools for key, tools in self._groups.items() if key != group})
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name."""
-        return next((tools[name] for tools in self._groups.values() if name in tools), None)
+        return self._tools.get(name)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools' descriptions for the model, always in the same order, so that prompt caches work."""
-        return tuple(tool.spec for tools in self._groups.values() for tool in tools.values())
+        return tuple([tool.spec for tool in self._tools.values()])
 
     def unknown(self, name: str, *, others: Iterable[str] = ()) -> str:
         """What the model is told when it calls an unknown tool; `others` are those of its client."""
@@ -94,6 +107,10 @@ class Registry:
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"There is no tool {name[:100]!r}.{hint} The tools are: {', '.join(names)}."
+
+
+def _lacking(tools: Mapping[str, Tool], names: Collection[str]) -> dict[str, Tool]:
+    return {name: tool for name, tool in tools.items() if name not in names}
 
 
 def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:

@@ -24,12 +24,12 @@ async def test_a_proposal_is_seen_whole_and_accepted_or_rejected_by_its_number(t
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
             await window.say("/memory accept 1")
-            await window.until("Nothing is proposed.")
+            await window.until("No proposals.")
             await window.say("I like tea and live on Mars")
             screen = await window.until("/memory accept N or")
             assert "2. proposed about you: lives on Mars" in screen, "without a command, where it was said"
             await window.say("/memory")
-            screen = await window.until("Nothing is remembered yet.")
+            screen = await window.until("No memories yet.")
             assert "1. proposed about you: likes tea" in screen
             assert "+ Run it." in screen, "a skill is shown line by line"
             await window.say("/memory reject 2")

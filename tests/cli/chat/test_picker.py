@@ -31,7 +31,7 @@ def test_typing_filters_and_the_arrows_stay_in_the_list() -> None:
     assert picker.chosen("s2") == "/sessions s2", "the beginning of an id"
     assert picker.chosen("2") is None, "what nobody sees fits nothing"
     assert picker.chosen("session") is None
-    assert picker.lines("no such", width=60, rows_max=9)[1] == "    Nothing fits."
+    assert picker.lines("no such", width=60, rows_max=9)[1] == "    No matches."
 
 
 def test_the_chosen_row_is_in_sight_and_no_row_is_too_wide() -> None:

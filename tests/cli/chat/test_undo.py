@@ -34,7 +34,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
             await window.say("/undo")
-            await window.until("There is nothing to undo.")
+            await window.until("Nothing to undo.")
             await window.say("write it")
             await answered(window, "written")
             await window.say("thank you")
@@ -43,7 +43,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             screen = await window.until("+the agent's")
             assert "-mine" in screen
             await window.say("/undo")
-            await window.until("The last run changed no files. /undo earlier undoes")
+            await window.until("The last run changed no files. To undo the latest run that did")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/undo earlier")
             screen = await window.until("before the run, and removed 2 turns from the conversation")
@@ -56,14 +56,14 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.say("hello")
             await answered(window, "another session")
             await window.say("/redo")
-            await window.until("There is nothing to redo.")
+            await window.until("Nothing to redo.")
             assert await notes(tmp_path) == "mine\n"
             await window.say(f"/sessions {session_id}")
             await window.say("/redo")
             await window.until("Redone: 1 file and 2 turns restored.")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/redo")
-            await window.until(lambda screen: screen.count("There is nothing to redo.") == 2)
+            await window.until(lambda screen: screen.count("Nothing to redo.") == 2)
             await asyncio.to_thread((tmp_path / "notes.txt").write_text, "mine again\n")
             await window.say("/undo earlier")
             await window.until("notes.txt (changed since)")

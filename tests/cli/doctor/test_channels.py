@@ -60,7 +60,7 @@ async def test_both_tokens_of_a_slack_app_are_tried() -> None:
     assert "xoxb-" in mixed_up.advice
     assert [one.state for one in found] == ["ok", "fault", "fault"]
     assert "@holdfast in Fake" in found[0].text
-    assert [one.advice for one in found[1:]] == ["check its `token`", "check its `app_token`"]
+    assert [one.advice for one in found[1:]] == ["check `token`", "check `app_token`"]
 
 
 async def test_a_slack_app_that_may_not_send_files_is_a_fault_with_what_to_do() -> None:
@@ -106,7 +106,7 @@ async def test_a_slack_app_that_is_called_needs_one_token_and_an_address_that_le
         await stack.aclose()
         away = await asked(slack.signing_secret)
     assert (right.state, wrong.state, away.state) == ("ok", "note", "note")
-    assert f"{front.server.url}/hooks/channels/sl leads here" in right.text
+    assert f"{front.server.url}/hooks/channels/sl reaches this server" in right.text
     assert "another signing secret" in wrong.text
-    assert "no call arrives" in away.text
+    assert "can't be reached from here" in away.text
     assert "start the server" in away.advice

@@ -293,4 +293,4 @@ def test_on_a_terminal_a_finding_has_a_mark_and_its_advice_below(capsys: pytest.
     report.end([fault("store", "broken", "x"), note("spool", "1 waits", "y")])
     out = capsys.readouterr().out
     assert "✗ store  broken [bold]\n  → restore a backup\n" in out
-    assert out.endswith("1 fault, 1 note. Each finding says what to do.\n")
+    assert out.endswith("1 fault, 1 note. Each one includes a suggested fix.\n")

@@ -262,7 +262,7 @@ def test_keys_that_hermes_auth_stored_are_taken_and_never_shown(
     assert not [token for token in tokens if token in said.out + said.err]
     for words in (
         "target anthropic: neither .env nor auth.json has a key",
-        "1 more of the keys for openrouter in auth.json",
+        "1 more keys for openrouter in auth.json",
         "keys in auth.json that no target uses: deepseek",
         "sign-ins in auth.json (anthropic, openai-codex)",
     ):

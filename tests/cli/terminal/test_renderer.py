@@ -140,7 +140,7 @@ def test_nobody_is_asked_for_an_approval_that_their_key_cannot_give() -> None:
     telling = renderer()
     telling.can_approve = False
     told(telling, [*begun(), ASKED])
-    assert telling.status(0) == "waiting for an approval, which your key can't give"
+    assert telling.status(0) == "waiting for an approval (your key can't approve)"
 
 
 def test_a_failure_is_told_with_its_whole_trace_once() -> None:

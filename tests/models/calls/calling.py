@@ -20,8 +20,8 @@ from holdfast.interfaces.model import Answer, Compact, NoAnswer
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.attempt import HEDGE_SHARE, CallDeps
 from holdfast.models.call import ModelCalls
+from holdfast.models.call_deps import HEDGE_SHARE, CallDeps
 from holdfast.models.http import STALE_S, ModelHttp
 from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog

@@ -135,12 +135,12 @@ BAD: dict[str, tuple[Made, str, str]] = {
     "a page called a stream": (
         lambda _: answered(b"<!doctype html>\n<html><title>Please log in</title></html>"),
         "malformed",
-        "main answered with a web page instead of an API answer: Please log in; check the wire",
+        "main answered with a web page instead of an API response: Please log in; check the wire",
     ),
     "a page without a type": (
         lambda _: answered(b"\n<html><title>Please log in</title></html>", ""),
         "malformed",
-        "a web page instead of an API answer: Please log in;",
+        "a web page instead of an API response: Please log in;",
     ),
     "an error called a stream": (
         lambda _: answered(BUSY),
@@ -167,7 +167,7 @@ BAD: dict[str, tuple[Made, str, str]] = {
         "malformed",
         "content-encoding: gzip); check",
     ),
-    "nothing": (lambda _: answered(b""), "dropped", "closed the connection before it said anything;"),
+    "nothing": (lambda _: answered(b""), "dropped", "closed the connection before sending a response;"),
     "a way elsewhere": (
         lambda _: answered(b"", "", "location: https://new.example/v1", status="308 Permanent Redirect"),
         "bad_request",
@@ -196,7 +196,7 @@ async def test_a_break_after_the_request_was_sent_is_not_said_to_be_in_the_middl
     async with line_of(wire, [Drop()], [Say("hello")]) as (line, _):
         assert isinstance(await line.ask(), Answer)
         (failure,) = line.told.failures
-        assert failure.text.partition(";")[0].endswith("reset the connection before it said anything")
+        assert failure.text.partition(";")[0].endswith("reset the connection before sending a response")
 
 
 @on_each_wire
@@ -206,11 +206,11 @@ async def test_the_trace_names_each_target_once_and_the_error_says_what_to_do_on
         ended = await line.ask()
         assert isinstance(ended, NoAnswer)
         place = f"127.0.0.1:{server.port}"
-        broke = f"{place} reset the connection before it said anything"
+        broke = f"{place} reset the connection before sending a response"
         assert ended.trace == (
-            f"attempt 1 (main): {broke}; asked again after 0.5 s",
-            f"attempt 2 (main): {broke}; asked again after 1.0 s",
-            f"attempt 3 (main): {broke}; gave up: main broke off",
+            f"attempt 1 (main): {broke}; retried after 0.5 s",
+            f"attempt 2 (main): {broke}; retried after 1.0 s",
+            f"attempt 3 (main): {broke}; gave up: main dropped the connection",
         )
         advice = "try again in a few minutes, or add a fallback target"
         assert ended.failure.text == f"main: {broke}; {advice} (gave up after 3 tries in 1.5 s)"

@@ -23,7 +23,7 @@ from holdfast.chaos import (
     server_error,
 )
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.models.attempt import HEDGE_SHARE
+from holdfast.models.call_deps import HEDGE_SHARE
 from holdfast.targets import Patience, RetryLimits, Wire
 from side_by_side import on_each_wire
 from tables import for_each_row

@@ -111,7 +111,7 @@ async def test_the_line_does_not_promise_what_will_not_happen(wire: Wire) -> Non
             line.trying(attempts_per_target_max=1)
             task = line.start()
             await gate.reached(2)
-            assert "asks spare at 30 s" in await line.told.until_line("waiting")
+            assert "switches to spare at 30 s" in await line.told.until_line("waiting")
             task.cancel()
 
 

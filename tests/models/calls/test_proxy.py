@@ -306,7 +306,7 @@ async def test_a_proxy_that_shows_a_certificate_of_its_own_is_not_trusted(tmp_pa
             ended = await strict.ask()
             assert isinstance(ended, NoAnswer)
             assert strict.told.kinds == ["tls_untrusted"]
-            assert f"(through the proxy 127.0.0.1:{it.port}) is not trusted" in ended.failure.text
+            assert f"(through the proxy 127.0.0.1:{it.port}) isn't trusted" in ended.failure.text
             assert "if the proxy inspects traffic" in ended.failure.text
             assert scene.server.seen.requests_seen == 0
 
@@ -318,7 +318,7 @@ async def test_after_a_proxy_that_refuses_another_target_answers(tmp_path: Path)
             scene.line.targets = (*scene.line.targets, target_of(other, WIRE, "second"))
             assert isinstance(await scene.line.ask(), Answer)
         (switched,) = scene.line.told.of(e.TargetSwitched)
-        assert switched.why == "main could not be reached"
+        assert switched.why == "main couldn't be reached"
 
 
 async def test_a_stale_tunnel_costs_no_attempt(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ async def test_a_model_that_stays_away_is_given_up_after_a_minute_with_one_more_
         assert f"(gave up after {tries} tries in 1 min 0 s)" in ended.failure.text
         first, last = ended.trace
         assert first.endswith("refused the connection; tried again")
-        assert f"({tries - 1} more tries in 1 min 0 s); gave up: main could not be reached" in last
+        assert f"({tries - 1} more tries in 1 min 0 s); gave up: main couldn't be reached" in last
 
 
 @for_each_row(
@@ -157,9 +157,9 @@ async def test_the_live_line_says_for_how_long_it_is_tried(wire: Wire) -> None:
     async with away(wire, after_s=10**6) as (line, _):
         line.clock.held = Gate()
         task = line.start()
-        assert await line.told.until_line("reached") == "main cannot be reached; trying again for 60 s"
+        assert await line.told.until_line("reached") == "main can't be reached; retrying for 60 s"
         line.clock.passed_ms += 13_000
-        assert line.told.line == "main cannot be reached; trying again for 47 s"
+        assert line.told.line == "main can't be reached; retrying for 47 s"
         task.cancel()
 
 
@@ -184,7 +184,7 @@ async def test_another_address_is_asked_after_five_seconds_and_by_the_next_call_
         assert isinstance(await line.ask(), Answer)
         assert sum(line.clock.slept_s) == 5
         assert line.told.notices == ["switched"]
-        assert [event.why for event in line.told.of(e.TargetSwitched)] == ["main could not be reached"]
+        assert [event.why for event in line.told.of(e.TargetSwitched)] == ["main couldn't be reached"]
         assert len(line.told.of(e.AttemptStarted)) == 2
         line.clock.slept_s.clear()
         again = line.another_voice()
@@ -199,7 +199,7 @@ async def test_the_live_line_names_who_is_asked_next(wire: Wire) -> None:
         line.targets = (line.targets[0], target_of(other, wire, "backup"))
         line.clock.held = Gate()
         task = line.start()
-        assert await line.told.until_line("reached") == "main cannot be reached; asking backup in 5 s"
+        assert await line.told.until_line("reached") == "main can't be reached; switching to backup in 5 s"
         task.cancel()
 
 

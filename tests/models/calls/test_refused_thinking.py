@@ -30,7 +30,7 @@ async def test_thinking_that_its_provider_no_longer_takes_back_is_left_out_of_th
         assert not line.shared.asks_plainly(line.targets[0])
         ended = await line.ask(request, sink=line.another_voice())
         assert isinstance(ended, NoAnswer)
-        assert "asked again without its earlier reasoning" in ended.trace[0]
+        assert "retried without its earlier reasoning" in ended.trace[0]
 
 
 async def test_a_model_that_does_not_reason_is_asked_plainly_from_then_on() -> None:

@@ -125,7 +125,7 @@ async def test_exhaustion_gives_the_whole_trace_once_and_says_how_often_and_how_
         assert [text.partition(":")[0] for text in ended.trace] == [
             f"attempt {number} (main)" for number in range(1, 6)
         ]
-        assert "asked again after 1.0 s" in ended.trace[1]
+        assert "retried after 1.0 s" in ended.trace[1]
         assert ended.trace[4].endswith("gave up: main was overloaded; all 5 attempts of the call are used up")
         assert ended.failure.kind == "overloaded"
         assert ended.failure.text.endswith(

@@ -55,7 +55,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_never_retried(tmp_path: 
         assert isinstance(ended, NoAnswer)
         assert ended.failure.kind == "tls_untrusted"
         why = "self-signed certificate" if "self-signed" in ended.failure.text else "self signed certificate"
-        assert f"the certificate of 127.0.0.1:{port} is not trusted ({why}); check" in ended.failure.text
+        assert f"the certificate of 127.0.0.1:{port} isn't trusted ({why}); check" in ended.failure.text
         assert line.told.kinds == ["tls_untrusted"]
         assert came.empty()
 

@@ -44,7 +44,9 @@ async def test_an_upload_that_is_hardly_read_is_cut(wire: Wire) -> None:
         target = target_of(server, wire, context_window=HUGE, patience=short, retry=ONCE)
         async with line_to(target, target_of(other, wire, "other", context_window=HUGE)) as line:
             task = line.start(request_of(LARGE))
-            assert "asks other at 0.25 s" in await line.told.until_line("sending the request to main-model")
+            assert "switches to other at 0.25 s" in await line.told.until_line(
+                "sending the request to main-model"
+            )
             assert isinstance(await task, Answer)
             (failed,) = line.told.of(e.AttemptFailed)
             assert failed.failure.kind == "upload_stalled"

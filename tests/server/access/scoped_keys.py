@@ -9,11 +9,15 @@ from serving import AsksAbout, Served, Setting
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
-LOCKED = Setting(
-    options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
-    tools=(Counted(),),
-    judge=AsksAbout(frozenset({"touch"})),
-)
+
+
+def locked() -> Setting:
+    """A server that asks before it touches anything."""
+    return Setting(
+        options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
+        tools=(Counted(),),
+        judge=AsksAbout(frozenset({"touch"})),
+    )
 
 
 async def made(server: Served, *scopes: str, name: str = "") -> dict[str, str]:

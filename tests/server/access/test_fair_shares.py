@@ -9,7 +9,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits
 from holdfast.tools.children import child_tools
-from server.access.scoped_keys import LOCKED, OWNER, made
+from server.access.scoped_keys import OWNER, locked, made
 from serving import Served, Setting, served, target_of
 
 LIMITS = Limits(queued_runs_max=4, subscribers_max=4)
@@ -17,9 +17,9 @@ LIMITS = Limits(queued_runs_max=4, subscribers_max=4)
 
 def shared(workspace: Path) -> Setting:
     """A server with four slots, four places in the queue and four streams."""
-    options = replace(LOCKED.options, limits=LIMITS)
+    options = replace(locked().options, limits=LIMITS)
     runner = RunnerLimits(runs_max=4)
-    return replace(LOCKED, options=options, runner=runner, tools=child_tools(), workspace=workspace)
+    return replace(locked(), options=options, runner=runner, tools=child_tools(), workspace=workspace)
 
 
 async def output_of(server: Served, key: dict[str, str], text: str) -> str:

@@ -7,7 +7,7 @@ from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from server.access.scoped_keys import LOCKED, OWNER, made
+from server.access.scoped_keys import OWNER, locked, made
 from serving import served, target_of
 from tables import for_each_row
 
@@ -71,7 +71,7 @@ def test_the_same_effect_needs_the_same_scope_on_every_surface() -> None:
 
 async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anything_is_read() -> None:
     """P11, P12: every route of the table, with each single scope, by key and by signed-in page alike."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=locked()) as server:
         keys = {scope: await made(server, scope) for scope in SCOPES}
         pages = {
             scope: await server.signed_in(key=key["Authorization"].removeprefix("Bearer "))
@@ -172,7 +172,7 @@ async def test_the_table_says_what_needs_more_than_to_chat(scope: str, operation
 async def test_an_approval_is_answered_by_a_key_that_may_and_by_no_other() -> None:
     """P8, P11: the one who chats cannot allow themselves anything; the one who approves cannot chat."""
     scripts = ([CallTool("touch", {"path": "a"})], [Say("done")])
-    async with ChaosServer(*scripts) as chaos, served(target_of(chaos), setting=LOCKED) as server:
+    async with ChaosServer(*scripts) as chaos, served(target_of(chaos), setting=locked()) as server:
         chat, approve = await made(server, "chat"), await made(server, "approve")
         status, started = await server.post("/v1/runs", {"input": "do it", "session_id": "s"}, **chat)
         assert status == 202
@@ -198,12 +198,12 @@ async def test_a_key_from_before_there_were_scopes_may_do_everything_and_scopes_
     """P11: existing clients go on as they are."""
     disk = MemoryDisk()
     async with ChaosServer() as chaos:
-        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=locked()) as server:
             old, new = await made(server, *SCOPES, name="old"), await made(server, "chat", name="new")
         whole, _, _ = disk.notes["api_key:old"].partition(b',"scopes"')
         disk.notes["api_key:old"] = whole + b"}"
         disk.notes["api_key:new"] = disk.notes["api_key:new"].replace(b'["chat"]', b'["chat","later"]')
-        async with served(target_of(chaos), store=MemoryStore(disk), setting=LOCKED) as server:
+        async with served(target_of(chaos), store=MemoryStore(disk), setting=locked()) as server:
             assert (await server.get("/api/keys", **old))[0] == 200
             assert (await server.get("/api/keys", **new))[0] == 403
             _, listed = await server.get("/api/keys", **OWNER)
@@ -218,7 +218,7 @@ async def test_a_key_from_before_there_were_scopes_may_do_everything_and_scopes_
 
 async def test_a_key_without_any_scope_or_with_an_unknown_one_is_not_made() -> None:
     """P12."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=locked()) as server:
         for scopes in ([], ["root"], "chat", ["chat", 1]):
             answer = await server.call(
                 "POST", "/api/keys", body={"name": "x", "scopes": scopes}, headers=OWNER

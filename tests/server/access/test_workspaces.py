@@ -12,7 +12,7 @@ from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.sandbox.quarantine import CopyBudget, Quarantine
 from holdfast.server.runs.history import response_id
-from server.access.scoped_keys import LOCKED, OWNER, made
+from server.access.scoped_keys import OWNER, locked, made
 from serving import served, target_of
 
 MESSAGES = [{"id": "m1", "role": "user", "content": "hi"}]
@@ -45,8 +45,8 @@ async def test_a_key_without_admin_chooses_only_folders_that_the_operator_allows
     for folder in (own / "sub", listed / "sub", outside):
         folder.mkdir(parents=True)
     (own / "link").symlink_to(outside)
-    options = replace(LOCKED.options, workspaces=(listed,))
-    setting = replace(LOCKED, workspace=own, options=options)
+    options = replace(locked().options, workspaces=(listed,))
+    setting = replace(locked(), workspace=own, options=options)
     async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
         key = await made(server, "chat", "approve") | MCP
         for folder in (outside, own / "link", own / ".." / "outside", Path("/")):
@@ -119,7 +119,7 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
     own, outside = tmp_path / "own", tmp_path / "outside"
     for folder in (own, outside):
         folder.mkdir()
-    setting = replace(LOCKED, workspace=own)
+    setting = replace(locked(), workspace=own)
     async with ChaosServer([Say("hi")]) as chaos, served(target_of(chaos), setting=setting) as server:
         key = await made(server, "chat", "approve") | MCP
         body = {"input": "hi", "session_id": "away", "workspace": str(outside)}
@@ -163,7 +163,7 @@ def quarantined(root: Path) -> None:
 async def test_a_key_restores_and_deletes_only_files_from_folders_that_it_can_choose(tmp_path: Path) -> None:
     """P11, P13: also if a name isn't UTF-8."""
     await asyncio.to_thread(quarantined, tmp_path)
-    setting = replace(LOCKED, options=replace(LOCKED.options, data_dir=tmp_path / "data"))
+    setting = replace(locked(), options=replace(locked().options, data_dir=tmp_path / "data"))
     async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
         key = await made(server, "chat", "approve")
         for method, url in (("POST", "/api/quarantine/q/restore"), ("DELETE", "/api/quarantine/q")):
@@ -187,7 +187,7 @@ async def test_a_run_without_a_workspace_works_in_its_sessions(tmp_path: Path) -
     own = tmp_path / "own"
     (own / "sub").mkdir(parents=True)
     (own / "link").symlink_to("sub")
-    setting, store = replace(LOCKED, workspace=own), MemoryStore()
+    setting, store = replace(locked(), workspace=own), MemoryStore()
     async with ChaosServer() as chaos, served(target_of(chaos), setting=setting, store=store) as server:
         body = {"session_id": "s", "workspace": str(own / "link")}
         assert (await server.post("/api/sessions", body, **OWNER))[0] == 201
@@ -199,3 +199,24 @@ async def test_a_run_without_a_workspace_works_in_its_sessions(tmp_path: Path) -
         (own / "sub").symlink_to(tmp_path)
         answer = await server.call("POST", "/v1/runs", body={"input": "hi", "session_id": "s"}, headers=OWNER)
         assert (answer.status, answer.code) == (409, "workspace_moved")
+
+
+async def test_a_mode_for_the_folder_of_the_last_run_needs_that_folder(tmp_path: Path) -> None:
+    """P13: an approval mode is for the folder of the newest run, which may not be the session's."""
+    own, outside = tmp_path / "own", tmp_path / "outside"
+    for folder in (own, outside):
+        folder.mkdir()
+    async with (
+        ChaosServer([Say("done")]) as chaos,
+        served(target_of(chaos), setting=replace(locked(), workspace=own)) as server,
+    ):
+        key = await made(server, "chat", "approve")
+        body = {"session_id": "s", "workspace": str(own)}
+        assert (await server.post("/api/sessions", body, **OWNER))[0] == 201
+        run = {"input": "hi", "session_id": "s", "workspace": str(outside)}
+        run_id = (await server.post("/v1/runs", run, **OWNER))[1]["run_id"]
+        async for _ in server.follow(f"/v1/runs/{run_id}/events", headers=OWNER):
+            pass
+        mode = {"mode": "allow-workspace"}
+        refused = await server.call("PUT", "/api/sessions/s/approval-mode", body=mode, headers=key)
+        assert refused.code == "workspace_not_allowed"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say, Status
@@ -11,7 +10,9 @@ from server.ag_ui.ag_ui_client import WEATHER, Told, asked, frames, resumed, tex
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 
-ASKS = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+
+def asking(options: ServerOptions) -> Setting:
+    return Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})), options=options)
 
 
 def types(frames: Told) -> list[str]:
@@ -208,7 +209,7 @@ async def test_a_failure_is_a_run_error() -> None:
 
 async def test_a_reader_who_leaves_stops_the_run_unless_it_is_told_to_detach() -> None:
     """P5; a run that waits for a person is not stopped, because its reader returns with the answer."""
-    setting = replace(ASKS, options=ServerOptions(limits=Limits(disconnect_grace_s=0.05)))
+    setting = asking(ServerOptions(limits=Limits(disconnect_grace_s=0.05)))
     hang = [Say("one "), Hang()]
     async with (
         ChaosServer([CallTool("touch", {"n": 1})], hang, hang) as chaos,

@@ -208,7 +208,7 @@ async def test_a_subscription_outlives_the_server_and_tells_of_each_change() -> 
                 await server.post("/api/sessions", {"session_id": name})
             client = await RpcClient(server, OLD).begun()
             uri = "holdfast://sessions/s"
-            async with asyncio.timeout(20), aclosing(client.got()) as frames:
+            async with aclosing(client.got()) as frames:
                 reading = asyncio.ensure_future(anext(frames))
                 await server.until_streams(1)
                 await client.result("resources/subscribe", {"uri": uri})
@@ -218,13 +218,13 @@ async def test_a_subscription_outlives_the_server_and_tells_of_each_change() -> 
             assert (said["method"], said["params"]) == ("notifications/resources/updated", {"uri": uri})
         async with served(target_of(chaos), store=MemoryStore(disk)) as server:
             again = RpcClient(server, OLD, session=client.session)
-            async with asyncio.timeout(20), aclosing(again.got()) as frames:
+            async with aclosing(again.got()) as frames:
                 assert (await anext(frames))[1]["params"] == {"uri": uri}  # it may have missed something
             await again.result("resources/unsubscribe", {"uri": uri})
             new = RpcClient(server)
             wanted = {"notifications": {"resourceSubscriptions": [uri], "toolsListChanged": True}}
             message = new.message("subscriptions/listen", wanted)
-            async with asyncio.timeout(20), aclosing(new.stream(message)) as frames:
+            async with aclosing(new.stream(message)) as frames:
                 _, first = await anext(frames)
                 assert first["params"]["notifications"] == {"resourceSubscriptions": [uri]}
                 await server.ended(await server.start("hi", session_id="s"))

@@ -201,7 +201,7 @@ async def test_a_compaction_takes_items_and_fails_honestly() -> None:
         ("POST", "/v1/threads/t/runs", "use /v1/conversations"),
         ("POST", "/v1/messages/batches", "doesn't serve batches of messages"),
         ("GET", "/v1/chat/completions/chatcmpl-1", "stored chat completions"),
-        ("POST", "/v1/nothing", "There's no such route"),
+        ("POST", "/v1/nothing", "Route not found"),
     ],
 )
 async def test_an_unknown_path_says_what_isnt_served_and_what_may_be_meant(

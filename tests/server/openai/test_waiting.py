@@ -10,7 +10,12 @@ from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 
 HI: Any = [{"role": "user", "content": "hi"}]
-ASKS = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+
+
+def asking() -> Setting:
+    return Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+
+
 SCRIPT = [Say("I need to touch it."), CallTool("touch", {"n": 1})]
 WAITS = "[Waiting for a person to approve this: touch {'n': 1}]\n\nApprove or deny it here: <PAGE>"
 PAGE = re.compile(r"http://127\.0\.0\.1:\d+/s/\w+")
@@ -18,7 +23,10 @@ PAGE = re.compile(r"http://127\.0\.0\.1:\d+/s/\w+")
 
 async def test_an_answer_that_is_not_streamed_ends_with_what_the_run_waits_for() -> None:
     """P3: and the run stays open, so that a person can still approve it."""
-    async with ChaosServer(SCRIPT, [Say("Done.")]) as chaos, served(target_of(chaos), setting=ASKS) as server:
+    async with (
+        ChaosServer(SCRIPT, [Say("Done.")]) as chaos,
+        served(target_of(chaos), setting=asking()) as server,
+    ):
         chat = (await server.call("POST", "/v1/chat/completions", body={"messages": HI})).json
         assert PAGE.sub("PAGE", chat["choices"][0]["message"]["content"]) == f"I need to touch it.\n\n{WAITS}"
         needed = chat["holdfast"]
@@ -35,7 +43,10 @@ async def test_an_answer_that_is_not_streamed_ends_with_what_the_run_waits_for()
 
 
 async def test_a_response_that_is_not_streamed_is_incomplete_and_says_why() -> None:
-    async with ChaosServer(SCRIPT, [Say("Done.")]) as chaos, served(target_of(chaos), setting=ASKS) as server:
+    async with (
+        ChaosServer(SCRIPT, [Say("Done.")]) as chaos,
+        served(target_of(chaos), setting=asking()) as server,
+    ):
         _, response = await server.post("/v1/responses", {"input": "hi"})
     assert (response["status"], response["incomplete_details"]) == (
         "incomplete",
@@ -50,7 +61,7 @@ async def test_a_stream_says_it_in_the_text_and_goes_on_after_the_approval() -> 
     scripts = [SCRIPT, [Say("Done.")]] * 2
     async with (
         ChaosServer(*scripts) as chaos,
-        served(target_of(chaos), setting=ASKS) as server,
+        served(target_of(chaos), setting=asking()) as server,
         client_of(server) as client,
     ):
         text = ""

@@ -23,11 +23,10 @@ AT_ONCE: dict[str, Any] = {"hold_s": 0.0, "keep_alive_s": 0.02}
 async def until(content: Any, wanted: bytes) -> bytes:
     """Read until these bytes have come."""
     seen = b""
-    async with asyncio.timeout(20):
-        while wanted not in seen:
-            piece = await content.readany()
-            assert piece, seen
-            seen += piece
+    while wanted not in seen:
+        piece = await content.readany()
+        assert piece, seen
+        seen += piece
     return seen
 
 

@@ -34,6 +34,8 @@ from holdfast.models.attempt import Attempt
 from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.redaction import Redactor
+from holdfast.server.problems import Problem
+from holdfast.server.relay.raw_request import raw_request
 from holdfast.server.relay.requests import RelayedRequest
 from holdfast.targets import Wire
 from server.relay.relaying import (
@@ -139,6 +141,28 @@ async def test_a_field_that_counts_is_refused_if_it_is_named_twice(name: str, fi
         answer = await server.call("POST", PATHS["chat"], body=b"{%b, %b" % (fields, rest))
         assert (answer.status, answer.json["error"]["param"]) == (400, name)
         assert chaos.seen.requests == []
+
+
+@for_each_row(
+    "fields",
+    [
+        b'"model":"main","model":"other"',
+        b'"model":"main","mod\\u0065l":"other"',
+        b'"model":"main","n":30,"n":1',
+        b'"n":30,"model":"main","user":"","n":1',
+    ],
+)
+def test_a_body_without_white_space_is_refused_for_the_same_reasons(fields: bytes) -> None:
+    """P13: the quick way to read such a body overlooks nothing."""
+    with pytest.raises(Problem, match="must occur once"):
+        raw_request(b"{%b}" % fields, "chat")
+
+
+def test_a_body_without_white_space_keeps_its_bytes_but_for_the_name_of_its_model() -> None:
+    body = '{"é":{"model":"in"},"a\\"b":1,"model":"main","deep":[{"model":"main"}]}'.encode()
+    for sent in (body, body.replace(b'a\\"', b"")):
+        changed = sent.replace(b'"model":"main",', b'"model":"other",')
+        assert raw_request(sent, "chat").with_model("other") == changed
 
 
 async def test_names_inside_other_fields_count_for_nothing() -> None:

@@ -37,7 +37,7 @@ from server.mcp.rpc_client import RpcClient
 from serving import Served
 
 Row = dict[str, Any]
-NOT_TAKEN = "not taken"
+NOT_TAKEN = "wasn't accepted"
 
 
 class Chat(Protocol):

@@ -10,7 +10,7 @@ from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
 from tables import for_each_row
 
-ASKS = AsksAbout(frozenset({"touch"}))
+TOUCHES = frozenset({"touch"})
 
 
 async def asked(server: Served, run_id: str) -> str:
@@ -27,7 +27,9 @@ async def test_an_approval_is_asked_shown_answered_once_and_then_stale() -> None
     tool = Counted()
     async with (
         ChaosServer([CallTool("touch", {"n": 1})], [Say("done")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+        served(
+            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=AsksAbout(TOUCHES))
+        ) as server,
     ):
         run_id = await server.start()
         approval_id = await asked(server, run_id)
@@ -79,7 +81,9 @@ async def test_a_denial_reaches_the_model_with_its_reason() -> None:
     tool = Counted()
     async with (
         ChaosServer([CallTool("touch", {})], [Say("all right")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+        served(
+            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=AsksAbout(TOUCHES))
+        ) as server,
     ):
         run_id = await server.start()
         await asked(server, run_id)
@@ -111,7 +115,9 @@ async def test_false_in_any_form_does_not_approve_all(no: object) -> None:
     script = [CallTool("touch", {"n": 1}), CallTool("touch", {"n": 2})]
     async with (
         ChaosServer(script, [Say("done")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+        served(
+            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=AsksAbout(TOUCHES))
+        ) as server,
     ):
         run_id = await server.start()
         first = await asked(server, run_id)
@@ -135,7 +141,9 @@ async def test_a_rule_is_shown_before_it_is_stored() -> None:
     tool = Counted()
     async with (
         ChaosServer([CallTool("touch", {})], [CallTool("touch", {})], [Say("done")]) as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=ASKS)) as server,
+        served(
+            target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,), judge=AsksAbout(TOUCHES))
+        ) as server,
     ):
         run_id = await server.start()
         approval_id = await asked(server, run_id)
@@ -152,7 +160,7 @@ async def test_a_rule_is_shown_before_it_is_stored() -> None:
 async def test_an_approval_survives_a_restart_under_the_same_id() -> None:
     """P8: it is on the log, not in a process."""
     disk, tool = MemoryDisk(), Counted()
-    setting = Setting(tools=(tool,), judge=ASKS)
+    setting = Setting(tools=(tool,), judge=AsksAbout(TOUCHES))
     async with ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos:
         target = target_of(chaos, patience=PATIENT)
         async with served(target, store=MemoryStore(disk), setting=setting) as server:
@@ -191,7 +199,7 @@ async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_at_once()
     """P10: unanswered questions of two sessions hold up nobody else, whatever the number of slots."""
     call = [CallTool("touch", {})]
     tool = Counted()
-    setting = Setting(tools=(tool,), judge=ASKS, runner=RunnerLimits(runs_max=1))
+    setting = Setting(tools=(tool,), judge=AsksAbout(TOUCHES), runner=RunnerLimits(runs_max=1))
     gate = Gate()
     scripts = call, call, [Say("third"), Wait(gate)], [Say("first goes on")]
     async with (
@@ -217,7 +225,7 @@ async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_at_once()
 async def test_an_approval_that_never_expires_says_so_and_waits_for_its_answer() -> None:
     """P3, P8: a wait without an end is a choice, and is shown as one."""
     tool = Counted()
-    setting = Setting(tools=(tool,), judge=ASKS, asks_expire_s=0)
+    setting = Setting(tools=(tool,), judge=AsksAbout(TOUCHES), asks_expire_s=0)
     async with (
         ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos,
         served(target_of(chaos, patience=PATIENT), setting=setting) as server,
@@ -235,7 +243,7 @@ async def test_an_approval_that_never_expires_says_so_and_waits_for_its_answer()
 async def test_a_plan_is_accepted_with_the_steps_that_the_person_wants() -> None:
     """P8, P12: only a plan can be changed, and only into a plan."""
     proposed = CallTool("update_plan", {"steps": [{"text": "look"}]})
-    setting = Setting(tools=(Counted(), UpdatePlan()), judge=ASKS)
+    setting = Setting(tools=(Counted(), UpdatePlan()), judge=AsksAbout(TOUCHES))
     async with (
         ChaosServer([proposed], [Say("done")], [CallTool("touch", {"n": 1})], [Say("done")]) as chaos,
         served(target_of(chaos, patience=PATIENT), setting=setting) as server,

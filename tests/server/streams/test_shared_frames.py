@@ -157,3 +157,11 @@ async def _all(feed: HermesFeed) -> list[bytes]:
     while (frames := await feed.more()) is not None:
         found += frames
     return found
+
+
+async def test_a_stream_that_opens_before_its_run_works_looks_for_its_live_line() -> None:
+    """P3: a run that waits later says so, even if there was nothing to say when its stream began."""
+    live = Live(lambda _within_s: {}, limits=Limits(), view="hermes")
+    row = RunRow(run_id="r1", session_id="s1", first_seq=1)
+    feed = HermesFeed(MemoryStore(), row, after=0, live=live, frames=None)
+    assert feed.next_check_s(0.0) == Limits().live_after_s

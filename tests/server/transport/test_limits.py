@@ -193,10 +193,12 @@ async def test_a_body_that_does_not_come_is_answered_and_ends_the_connection() -
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     async with ChaosServer() as chaos:
         async with served(target_of(chaos)) as server:
+            await server.get("/v1/runs/none")  # which loads the endpoints
             answer = await raw_after(LIMITS.body_s, server, head)
         assert b"408" in answer.split(b"\r\n")[0]
         assert b'"code":"body_too_slow"' in answer
         async with served(target_of(chaos), setting=limited(body_total_s=15)) as server:
+            await server.get("/v1/runs/none")
             assert b'"code":"body_too_slow"' in await raw_after(15, server, head)
 
 
@@ -397,7 +399,7 @@ async def test_a_write_of_unknown_outcome_is_a_504_that_says_how_to_send_it_agai
         store.refuses = OutcomeUnknown("the connection to the database broke")
         answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
         assert (answer.status, answer.code) == (504, "outcome_unknown")
-        assert "Send it again with the same Idempotency-Key" in answer.json["error"]["message"]
+        assert "Retry with the same Idempotency-Key" in answer.json["error"]["message"]
         assert answer.headers["X-Should-Retry"] == "false"
         _, document = await server.get("/openapi.json")
         assert "504" in document["paths"]["/v1/runs"]["post"]["responses"]

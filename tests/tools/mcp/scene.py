@@ -68,12 +68,11 @@ def servers(*configs: McpServerConfig, patience: McpPatience = QUICK, owner: str
 async def named(of: McpServers, *, label: str = "raw", tool: str = "echo") -> Tool:
     """The tool of that name, once it is there."""
     name = f"mcp__{label}__{tool}"
-    async with asyncio.timeout(30):
-        while True:
-            found = next((one for one in of.snapshot() if one.spec.name == name), None)
-            if found is not None:
-                return found
-            await asyncio.sleep(0.01)
+    while True:
+        found = next((one for one in of.snapshot() if one.spec.name == name), None)
+        if found is not None:
+            return found
+        await asyncio.sleep(0.01)
 
 
 def names(of: McpServers) -> list[str]:

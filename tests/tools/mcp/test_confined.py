@@ -34,7 +34,7 @@ class House:
         (self.home / "notes" / "a.txt").write_text("mine")
         (self.home / ".bashrc").write_text("mine")
         profiles = ServerProfiles(self.home, self.data / "sandbox" / "mcp", own=(str(self.data),))
-        self.confiner = ServerConfiner(one_sandbox(), profiles)
+        self.confiner = ServerConfiner(one_sandbox, profiles)
 
     def servers(self, config: McpServerConfig) -> McpServers:
         environment = {**ENVIRONMENT, "HOME": str(self.home)}

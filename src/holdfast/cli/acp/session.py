@@ -60,7 +60,7 @@ Block: TypeAlias = (
 INTERNAL_ERROR = -32603
 _CODES = {400: -32602, 404: -32002, 409: -32602}  # what the editor asked for is wrong, or isn't there
 NAME_CHARS_MAX = 200
-CLOSED = "The session was closed or opened again. Its run continues; open it with session/load to read on."
+CLOSED = "The session was closed or reopened. Its run continues. To follow it, use session/load."
 _SETTLED = (404, 409)  # somebody else was first
 _DENY: Choice = "deny"
 _Result = TypeVar("_Result")
@@ -324,7 +324,7 @@ class EditorSession:
         except ClientError as error:
             if isinstance(error, Refused) and error.status in _SETTLED:
                 return  # it was answered elsewhere, or the run was stopped
-            text = agent_text(f"[Your answer was not taken: {error}]", event.approval_id)
+            text = agent_text(f"[Your answer wasn't accepted: {error}]", event.approval_id)
             await self._editor.session_update(self.session_id, text)
 
     async def _chosen(self, event: e.ApprovalAsked) -> str:

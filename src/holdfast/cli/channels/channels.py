@@ -17,24 +17,24 @@ NAME_CHARS_MAX = 60
 _TROUBLE = frozenset({"delivery.rejected", "delivery.unknown", "channel.failed"})
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "session.created": "channel begins",
+        "session.created": "channel created",
         "channel.connected": "connected",
         "channel.failed": "connection failed",
-        "channel.code_made": "pairing code made",
+        "channel.code_made": "pairing code created",
         "channel.code_tried": "pairing code tried",
         "channel.user_allowed": "person allowed",
         "channel.user_revoked": "person revoked",
-        "channel.chat_bound": "conversation begins",
+        "channel.chat_bound": "conversation started",
         "channel.model_chosen": "model chosen",
         "channel.update_taken": "received",
-        "channel.result_wanted": "result wanted",
+        "channel.result_wanted": "result requested",
         "channel.message_settled": "answered",
-        "delivery.intended": "to be sent",
-        "delivery.attempted": "being sent",
-        "delivery.postponed": "sent again later",
+        "delivery.intended": "queued",
+        "delivery.attempted": "sending",
+        "delivery.postponed": "postponed",
         "delivery.confirmed": "delivered",
-        "delivery.rejected": "not accepted",
-        "delivery.unknown": "may have arrived",
+        "delivery.rejected": "rejected",
+        "delivery.unknown": "unconfirmed",
     }
 )
 _ENDINGS = frozenset({"delivery.confirmed", "delivery.rejected", "delivery.unknown", "delivery.postponed"})
@@ -54,7 +54,9 @@ def list_channels(flags: Mapping[str, object], *, form: str) -> int:
             if one.problem:
                 echo(f"{one.name}: {sentences(one.problem, one.hint)}")
             if lost := one.rejected + one.given_up:
-                echo(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
+                echo(
+                    f"{one.name}: not delivered: {lost}. Run `holdfast channels log {one.name}` for details."
+                )
             for user in one.users:
                 echo(f"{one.name}: {_person(user)}")
         return OK
@@ -70,12 +72,12 @@ def _line(one: ChannelLogEntry) -> tuple[str, ...]:
 def _person(user: ChannelUserShown) -> str:
     """Who it is, what they may do, and how they came to it."""
     name = f"{safe_line(user.name, NAME_CHARS_MAX)} ({user.user})" if user.name else user.user
-    may = "may talk and approve" if user.role == "approver" else "may talk"
+    may = "can talk and approve" if user.role == "approver" else "can talk"
     match user.how:
         case "code":
             how = "paired with a code"
         case "settings":
-            how = "named in the settings"
+            how = "listed in the configuration"
         case _:
             how = f"allowed by {user.by}" if user.by else "allowed"
     return f"{name} {may}; {how}"
@@ -152,7 +154,7 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
         if ending is None:
             channel = await _channel(attached, name)
             why = sentences(channel.problem, channel.hint) if channel is not None else ""
-            echo(f"Not sent within {TEST_S:g} s. Holdfast keeps trying. {why}".rstrip())
+            echo(f"Not sent within {TEST_S:g} s. Holdfast keeps retrying. {why}".rstrip())
             return FAILED
         is_there = ending.type == "delivery.confirmed"
         echo("Delivered." if is_there else f"Not delivered: {ending.what}.")

@@ -7,52 +7,53 @@ import typer
 from holdfast.cli.options import AsJson, Config, DataDir
 
 channels_app = typer.Typer(
-    help="See the chat platforms, and let people talk to the agent there.",
+    help="Manage chat channels and who can use them.",
     no_args_is_help=True,
 )
-Channel = Annotated[str, typer.Argument(metavar="NAME", help="The channel's name in the settings.")]
-User = Annotated[str, typer.Argument(metavar="USER", help="The platform's id of the person.")]
+Channel = Annotated[str, typer.Argument(metavar="NAME", help="Channel name from the configuration.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="The person's id on the platform.")]
 
 
-@channels_app.command("list", short_help="List the channels and whether each works.")
+@channels_app.command("list", short_help="List channels and their status.")
 def channels_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the channels: whether each works, who may talk, and what waits to be delivered."""
+    """List channels with their status, the people who have access, and pending deliveries."""
     from holdfast.cli.channels.channels import list_channels
 
     raise typer.Exit(list_channels(_flags(data_dir, config), form="json" if as_json else "text"))
 
 
-@channels_app.command("pair", short_help="Make a code that lets a person in.")
+@channels_app.command("pair", short_help="Create a pairing code.")
 def channels_pair(
     name: Channel, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """Print a code. Whoever sends it to the bot within 10 minutes may talk to the agent and approve.
+    """Create a pairing code and print it.
 
-    A code works once, and all codes are void after 5 wrong tries.
+    The first person to send it to the bot within 10 minutes can talk to the agent and approve actions. Five
+    wrong tries void all codes.
     """
     from holdfast.cli.channels.channels import pair
 
     raise typer.Exit(pair(_flags(data_dir, config), name, form="json" if as_json else "text"))
 
 
-@channels_app.command("allow", short_help="Let a person talk to the agent, by id.")
+@channels_app.command("allow", short_help="Let someone talk to the agent.")
 def channels_allow(
     name: Channel,
     user: User,
-    approver: Annotated[bool, typer.Option("--approver", help="Let them approve actions, too.")] = False,
+    approver: Annotated[bool, typer.Option("--approver", help="Also let them approve actions.")] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Let a person talk to the agent."""
+    """Let someone talk to the agent."""
     from holdfast.cli.channels.channels import allow
 
     role = "approver" if approver else "user"
     raise typer.Exit(allow(_flags(data_dir, config), name, user, role=role))
 
 
-@channels_app.command("revoke", short_help="Let a person no longer talk to the agent.")
+@channels_app.command("revoke", short_help="Revoke someone's access.")
 def channels_revoke(name: Channel, user: User, data_dir: DataDir = None, config: Config = None) -> None:
-    """Let a person no longer talk to the agent, whatever the settings say."""
+    """Revoke someone's access to the agent. Overrides the configuration."""
     from holdfast.cli.channels.channels import revoke
 
     raise typer.Exit(revoke(_flags(data_dir, config), name, user))
@@ -61,21 +62,21 @@ def channels_revoke(name: Channel, user: User, data_dir: DataDir = None, config:
 @channels_app.command("test", short_help="Send a test message to a chat.")
 def channels_test(
     name: Channel,
-    chat: Annotated[str, typer.Argument(metavar="CHAT", help="The platform's id of the chat.")],
+    chat: Annotated[str, typer.Argument(metavar="CHAT", help="The chat's id on the platform.")],
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Send a test message to a chat, and say what became of it."""
+    """Send a test message to a chat and report the result."""
     from holdfast.cli.channels.channels import send_test
 
     raise typer.Exit(send_test(_flags(data_dir, config), name, chat))
 
 
-@channels_app.command("log", short_help="Show what came in and what was said.")
+@channels_app.command("log", short_help="Show messages received and sent.")
 def channels_log(
     name: Channel, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """Show what came in, what was said, and what became of it: the newest 200 events."""
+    """Show the newest 200 events: messages received and sent, with delivery status."""
     from holdfast.cli.channels.channels import show_log
 
     raise typer.Exit(show_log(_flags(data_dir, config), name, form="json" if as_json else "text"))

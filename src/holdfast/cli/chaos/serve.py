@@ -78,5 +78,5 @@ def _run(serving: Coroutine[Any, Any, None]) -> int:
 
 def _say(base_url: str) -> None:
     names = ", ".join(f"chaos/{name}" for name in SCENARIOS)
-    echo(f"Misbehaving model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
+    echo(f"Faulty model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
     echo(f"Models: {names}")

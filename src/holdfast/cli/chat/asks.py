@@ -39,7 +39,7 @@ class ChatAsks:
         chat = self._chat
         asked = chat.renderer.asks.get(typed.about)
         if asked is None:
-            await chat.prompt.print(chat.style.dim("  This was already answered."))
+            await chat.prompt.print(chat.style.dim("  Already answered."))
             return
         answer = read_answer(asked, typed.line)
         if isinstance(answer, Unclear):

@@ -35,10 +35,10 @@ def _read(name: str, workspace: Path) -> tuple[Path, bytes]:
     given = Path(name.strip("'\"")).expanduser()
     found = [path for path in (workspace / given, given.absolute()) if path.is_file()]
     if not found:
-        raise NotAttached(f"There is no file {given}.")
+        raise NotAttached(f"File not found: {given}.")
     path = found[0].resolve()
     if is_secret(str(path)):
-        raise NotAttached(f"{given} may hold secrets, so it isn't sent to a model.")
+        raise NotAttached(f"{given} might contain secrets, so it isn't sent to a model.")
     try:
         data = read_regular(path, bytes_max=FILE_BYTES_MAX)
     except TooLarge as error:

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 COMMANDS = (
     ("/help", "list the commands"),
     ("/stop", "stop the run"),
-    ("/steer", "TEXT: message the agent while it works (or just type)"),
-    ("/queue", "TEXT: send after the run; alone, show the queue; resume, pause or clear"),
+    ("/steer", "TEXT: send a message to the active run (or just type)"),
+    ("/queue", "TEXT: queue a message; alone, show the queue; resume, pause or clear"),
     ("/retry", "answer the last message again"),
-    ("/diff", "show the files that the last run changed"),
-    ("/undo", "undo the last run: its files and its messages; force or keep-both if you changed them"),
-    ("/redo", "take the last undo back"),
-    ("/plan", "TEXT: have it planned first; you accept the plan; alone, show the plan; off"),
-    ("/goal", "TEXT: let the agent work by itself until it shows that this is reached"),
-    ("/memory", "show what is remembered and proposed; accept N, reject N, or all"),
-    (COMPACT, "replace the conversation by a summary, for the model; add what it must keep"),
-    ("/model", "choose the model for the next messages; with a NAME, use that one"),
-    ("/attach", "FILE: send it with the next message; alone, list what is attached; clear"),
-    ("/sessions", "choose a session; with an ID, switch to it"),
-    ("/agents", "show the sub-agents of this session; /sessions ID opens one"),
+    ("/diff", "show the last run's file changes"),
+    ("/undo", "undo the last run's file changes and messages; force or keep-both on conflicts"),
+    ("/redo", "reverse the last undo"),
+    ("/plan", "TEXT: make a plan for you to accept first; alone, show the plan; off"),
+    ("/goal", "TEXT: let the agent work until it shows that it reached this goal"),
+    ("/memory", "show memories and proposals; accept N, reject N, or all"),
+    (COMPACT, "summarize the conversation for the model; add what to keep"),
+    ("/model", "choose the model for the next messages, or set it by NAME"),
+    ("/attach", "FILE: attach it to the next message; alone, list attachments; clear"),
+    ("/sessions", "choose a session, or switch to an ID"),
+    ("/agents", "show this session's sub-agents; /sessions ID opens one"),
     ("/new", "start a new session"),
     ("/fork", "continue in a copy of this session"),
-    ("/status", "show the server, session, model and what your key may do"),
-    ("/cost", "show the tokens and the cost of this session"),
+    ("/status", "show the server, session, model and your key's scopes"),
+    ("/cost", "show this session's tokens and cost"),
     ("/export", "FILE: save the conversation as Markdown"),
-    ("/exit", "leave (or press Ctrl-D)"),
+    ("/exit", "quit (or press Ctrl-D)"),
 )
 SHORT_HELP = "?"
 _SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"])  # what follows them is shown as a message
@@ -58,7 +58,7 @@ KEYS = (
     ("Esc Esc", "stop the run; then, edit your last message"),
     ("Ctrl-O", "show more of a tool's output"),
     ("Ctrl-T", "open the output of tools in a pager"),
-    ("Ctrl-C", "stop the run; twice, leave"),
+    ("Ctrl-C", "stop the run; twice, quit"),
     ("Ctrl-D", "leave"),
 )
 
@@ -145,7 +145,7 @@ class Commands:
     async def _retry(self, _: str) -> None:
         chat = self._chat
         if not chat.renderer.last_run:
-            await self._say("There is nothing to retry.")
+            await self._say("Nothing to retry.")
         elif chat.renderer.run_id:
             await self._say("A run is in progress. Stop it first with /stop.")
         else:
@@ -162,7 +162,7 @@ class Commands:
         else:
             mode = "Plan mode is on: /plan off ends it." if chat.renderer.is_planning else ""
             plan = chat.renderer.plan_text()
-            await chat.prompt.print(plan or chat.style.dim("There is no plan yet."))
+            await chat.prompt.print(plan or chat.style.dim("No plan yet."))
             if mode:
                 await self._say(mode)
 
@@ -175,7 +175,7 @@ class Commands:
     async def _compact(self, focus: str) -> None:
         chat = self._chat
         if not chat.session_id:
-            await self._say("There is nothing to compact yet.")
+            await self._say("Nothing to compact yet.")
             return
         client_id = secrets.token_hex(8)
         chat.renderer.own.add(client_id)  # its line is on the screen already
@@ -206,7 +206,7 @@ class Commands:
         page = await chat.client.sessions(limit=SESSIONS_SHOWN)
         chat.known = [(one.session_id, _about(one)) for one in page.data]
         if not page.data:
-            await self._say("There are no sessions yet.")
+            await self._say("No sessions yet.")
             return
         now_s = time.time()
         rows = [
@@ -222,7 +222,7 @@ class Commands:
     async def _fork(self, _: str) -> None:
         chat = self._chat
         if not chat.session_id:
-            await self._say("There is nothing to copy yet.")
+            await self._say("Nothing to copy yet.")
             return
         forked = await chat.client.fork(chat.session_id)
         await chat.move_to(forked.session_id)
@@ -239,7 +239,7 @@ class Commands:
                 await self._say(f"Not attached: {safe_line(str(error))}")
                 return
         names = ", ".join(safe_line(part.name) for part in chat.attachments)
-        await self._say(f"Goes with your next message: {names}" if names else "Nothing is attached.")
+        await self._say(f"Attached to your next message: {names}" if names else "Nothing attached.")
 
     async def _status(self, _: str) -> None:
         chat = self._chat
@@ -265,12 +265,12 @@ class Commands:
         chat = self._chat
         found = (await chat.client.children(chat.session_id)).data if chat.session_id else ()
         lines = [agent_line(one) for one in found]
-        await self._say("\n".join(lines) or "There are no sub-agents in this session.")
+        await self._say("\n".join(lines) or "No sub-agents in this session.")
 
     async def _cost(self, _: str) -> None:
         chat = self._chat
         if not chat.session_id:
-            await self._say("Nothing was used yet.")
+            await self._say("No usage yet.")
             return
         page = await chat.client.messages(chat.session_id, limit=1)
         used = page.usage or {}
@@ -285,7 +285,7 @@ class Commands:
     async def _export(self, name: str) -> None:
         chat = self._chat
         if not chat.session_id:
-            await self._say("There is nothing to export yet.")
+            await self._say("Nothing to export yet.")
             return
         data = await chat.client.export(chat.session_id, form="md")
         name = name or f"session-{time.strftime('%Y-%m-%d-%H%M%S')}.md"
@@ -307,7 +307,7 @@ def help_text(style: "Style") -> str:
         hang = max(len(name) for name, _ in rows) + 2
         return [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in rows]
 
-    busy = "What you type while the agent works reaches it at its next step."
+    busy = "Messages you send while the agent works reach it at its next step."
     return "".join(["\n", *table(COMMANDS), "\n", *table(KEYS), "\n", style.dim(busy)])
 
 

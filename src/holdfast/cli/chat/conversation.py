@@ -216,7 +216,7 @@ class ChatScreen:
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
             text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
         text += self.style.dim(f"Agents work in {safe_line(str(self.workspace))}")
-        text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to leave.")
+        text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to quit.")
         await self.prompt.print(text)
 
     def _goodbye(self) -> str:
@@ -276,7 +276,7 @@ class ChatScreen:
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)
             await self.prompt.print(
-                self.style.dim("  Your message was not sent. It is back in the input line.")
+                self.style.dim("  Your message wasn't sent. It's back in the input line.")
             )
             self.prompt.put_back(text)
             return
@@ -293,7 +293,7 @@ class ChatScreen:
             await self.complain(error)
             if isinstance(error, Refused) and error.code == "session_not_found":
                 there = "/sessions" if self.prompt.is_running else command_line("sessions list")
-                await self.prompt.print(self.style.dim(f"  {there} lists the sessions that exist."))
+                await self.prompt.print(self.style.dim(f"  {there} lists all sessions."))
             return False
         await self.close_session()
         page = found.page
@@ -407,7 +407,7 @@ class ChatScreen:
             self.prompt.clear()
             self._interrupted_s = -TWICE_S
         else:
-            self._begin(self.prompt.print(self.style.dim("Press Ctrl-C again to leave.")))
+            self._begin(self.prompt.print(self.style.dim("Press Ctrl-C again to quit.")))
 
     def _expand(self) -> None:
         """Show more of what a tool prints, or once it is over its output in place."""
@@ -418,7 +418,7 @@ class ChatScreen:
         elif (call := outputs.newest()) is not None:
             self._begin(self.prompt.print(outputs.expanded(call)))
         else:
-            self._begin(self.prompt.print(self.style.dim("No tool has printed anything yet.")))
+            self._begin(self.prompt.print(self.style.dim("No tool output yet.")))
 
     async def _page_outputs(self) -> None:
         """Show the whole output of the last tool calls in a pager, the newest first."""
@@ -427,7 +427,7 @@ class ChatScreen:
 
         command = await asyncio.to_thread(pager_command)
         if not calls or not command:
-            why = "No tool has printed anything yet." if command else "There is no pager. Set PAGER."
+            why = "No tool output yet." if command else "No pager found. Set PAGER."
             await self.prompt.print(self.style.dim(why))
             return
         try:

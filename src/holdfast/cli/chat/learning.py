@@ -51,7 +51,7 @@ class ChatLearning:
         elif verb in {"accept", "reject"} and (chosen := _chosen(proposals, which)):
             await self._decide(verb, chosen)
         else:
-            await self._say(USAGE if proposals else "Nothing is proposed.")
+            await self._say(USAGE if proposals else "No proposals.")
 
     async def _decide(self, verdict: str, chosen: Sequence[_Open]) -> None:
         for memory, proposal in chosen:
@@ -86,7 +86,7 @@ def _chosen(proposals: Sequence[_Open], which: Sequence[str]) -> Sequence[_Open]
 def _shown(memories: Sequence[MemoryShown], proposals: Sequence[_Open]) -> str:
     known = [one for one in memories if one.scope != "skills" and (one.document or one.notes)]
     text = "\n\n".join(markdown(one).rstrip() for one in known)
-    lines = [safe(text) if text else "Nothing is remembered yet."]
+    lines = [safe(text) if text else "No memories yet."]
     lines += [_line(nth, one) for nth, one in enumerate(proposals, 1)]
     return "\n\n".join([*lines, USAGE] if proposals else lines)
 

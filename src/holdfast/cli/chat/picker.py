@@ -62,8 +62,8 @@ class Picker:
         ]
         about = f"{len(fitting)} of {len(self._rows)}" if typed.strip() else str(len(self._rows))
         head = f"\x1b[1m{self.title}\x1b[0m \x1b[2m({about})\x1b[0m"
-        hint = "\x1b[2m↑ ↓ and Enter open one, typing filters, Esc leaves\x1b[0m"
-        return [head, *(shown or ["    Nothing fits."]), hint]
+        hint = "\x1b[2m↑ ↓ and Enter to open, type to filter, Esc to cancel\x1b[0m"
+        return [head, *(shown or ["    No matches."]), hint]
 
 
 def _row_line(row: PickerRow, width: int, *, is_chosen: bool) -> str:

@@ -21,8 +21,8 @@ OPTIONS = frozenset({"force", "keep-both", "keep-log"})
 RUNS_LOOKED_AT = 50
 DIFF_LINES_SHOWN = 200
 NO_FILES = (
-    f"The last run changed no files. /undo {EARLIER} undoes the newest run that did, with every message "
-    "after it. To change only your last message, press Esc twice."
+    f"The last run changed no files. To undo the latest run that did, with every later message, use /undo "
+    f"{EARLIER}. To edit only your last message, press Esc twice."
 )
 
 
@@ -43,7 +43,7 @@ class ChatUndo:
             runs = runs[:1]
         done = await self._first(runs, lambda run_id: self._chat.client.undo(run_id, wanted))
         if done is None:
-            await self._say(NO_FILES if runs and EARLIER not in words else "There is nothing to undo.")
+            await self._say(NO_FILES if runs and EARLIER not in words else "Nothing to undo.")
         else:
             await self._note(done)
             await self._say(
@@ -59,7 +59,7 @@ class ChatUndo:
         found = (await chat.client.messages(chat.session_id, limit=1)).undos if chat.session_id else ()
         undos = [each for each in found if not each.files_redone]
         if not undos:
-            await self._say("There is nothing to redo.")
+            await self._say("Nothing to redo.")
             return
         newest = undos[-1]
         await self._note(await chat.client.redo(newest.run_id, replace(wanted, undo_id=newest.undo_id)))
@@ -71,7 +71,7 @@ class ChatUndo:
             if found.files_total:
                 await self._show(found)
                 return
-        await self._say("No file was changed in this session.")
+        await self._say("No files changed in this session.")
 
     async def _show(self, found: RunChanges) -> None:
         lines = "\n".join(change_lines(found)).split("\n")

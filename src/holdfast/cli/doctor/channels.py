@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # an optional dependency
     from holdfast.journal.postgres.reader import PostgresReader
 
 WITHIN_S = 20.0
-NETWORK = "check the network, and `base_url` if it is set"
+NETWORK = "check the network, and `base_url` if it's set"
 SLACK_FILES = "files:write"
 _HAS_LOGS = "SELECT to_regclass('events') IS NOT NULL"
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
@@ -53,9 +53,9 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
         bot = shaped(reply.value, Bot)
         if bot is None:
             return fault(name, f"Telegram can't be reached: {UNREADABLE}", NETWORK)
-        return ok(name, f"Telegram knows it as @{bot.username}")
+        return ok(name, f"connected to Telegram as @{bot.username}")
     if isinstance(reply, TelegramFailure):
-        return fault(name, f"Telegram refuses it: {reply.text}", "check its `token`; @BotFather shows it")
+        return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
     return fault(name, f"Telegram can't be reached: {reply.why}", NETWORK)
 
 
@@ -67,21 +67,21 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
     token, app_token = str(channel.token), str(channel.app_token)
     async with open_slack(token=token, app_token=app_token, base_url=channel.base_url) as api:
         if api.trouble:
-            return fault(name, api.trouble, "`token` begins with xoxb-, and `app_token` with xapp-")
+            return fault(name, api.trouble, "`token` must start with xoxb-, and `app_token` with xapp-")
         replies = {"token": await api.call("auth.test")}
         if not channel.webhook_url:
             replies["app_token"] = await api.open_connection()  # it only names an address
     for key, reply in replies.items():
         if isinstance(reply, SlackFailure):
-            return fault(name, f"Slack refuses its {key}: {reply.error}", f"check its `{key}`")
+            return fault(name, f"Slack rejected {key}: {reply.error}", f"check `{key}`")
         if not isinstance(reply, SlackDone):
             return fault(name, f"Slack can't be reached: {reply.why}", NETWORK)
     me = replies["token"]
     assert isinstance(me, SlackDone)
-    account = f"Slack knows it as @{me.value.get('user', '')} in {me.value.get('team', '')}"
+    account = f"connected to Slack as @{me.value.get('user', '')} in {me.value.get('team', '')}"
     if me.scopes and SLACK_FILES not in me.scopes:
-        advice = f"add the scope `{SLACK_FILES}` to your app (OAuth & Permissions), and install it again"
-        return fault(name, f"{account}, but it may not send files", advice)
+        advice = f"add the scope `{SLACK_FILES}` to your app (OAuth & Permissions), and reinstall it"
+        return fault(name, f"{account}, but it can't send files", advice)
     return await _call_ourselves(channel, account) if channel.webhook_url else ok(name, account)
 
 
@@ -94,11 +94,14 @@ async def _call_ourselves(channel: ChannelSettings, account: str) -> DoctorFindi
     now_s = SystemClock().now_ms() // 1000
     why = await why_unreachable(url, secret=str(channel.signing_secret), now_s=now_s)
     if not why:
-        return ok(name, f"{account}, and {url} leads here. If its messages don't, check `signing_secret`")
+        return ok(
+            name,
+            f"{account}, and {url} reaches this server. If messages don't arrive, check `signing_secret`",
+        )
     return note(
         name,
-        f"{account}, but from here no call arrives at {url}: {why}",
-        "start the server, and see that the address is public, has a valid certificate and leads to it",
+        f"{account}, but {url} can't be reached from here: {why}",
+        "start the server, and check that the URL is public, has a valid certificate and reaches it",
     )
 
 
@@ -114,8 +117,8 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
             reply = await api.call(about, answer_s=WITHIN_S)
         account = api.bot_name
     if isinstance(reply, DiscordFailure):
-        advice = "check its `token`: discord.com/developers, your application, Bot"
-        return fault(name, f"Discord refuses it: {reply.text}", advice)
+        advice = "check `token`: discord.com/developers, your application, Bot"
+        return fault(name, f"Discord rejected the token: {reply.text}", advice)
     if not isinstance(reply, DiscordResult):
         return fault(name, f"Discord can't be reached: {reply.why}", NETWORK)
     application = shaped(reply.value, dict[str, Any]) or {}
@@ -123,11 +126,11 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
     if channel.groups == "all" and not has_content:
         return fault(
             name,
-            f"Discord knows it as {account}, but keeps from it what people write in servers",
-            "switch on the Message Content intent (discord.com/developers, your application, Bot), or set "
+            f"connected to Discord as {account}, but can't read messages in servers",
+            "turn on the Message Content intent (discord.com/developers, your application, Bot), or set "
             'groups = "mention"',
         )
-    return ok(name, f"Discord knows it as {account}")
+    return ok(name, f"connected to Discord as {account}")
 
 
 async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
@@ -140,7 +143,7 @@ async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
                 return []
             return [await _lost(journal, channel.name) for channel in settings.channels]
     except JournalError as error:
-        return [fault("deliveries", str(error), "see what doctor says about the store")]
+        return [fault("deliveries", str(error), "see the result for the store")]
 
 
 @asynccontextmanager
@@ -181,9 +184,9 @@ async def _lost(journal: Reading, channel: str) -> DoctorFinding:
     unclear, refused = outcomes.count("given_up"), outcomes.count("rejected")
     name = f"deliveries of {channel}"
     if not unclear and not refused:
-        return ok(name, "every message arrived, or is on its way")
-    text = f"{counted(unclear, 'message')} may not have arrived, and {refused} not accepted"
-    advice = f"`holdfast channels log {channel}` says why; the answers are on the page"
+        return ok(name, "all messages were delivered or are in progress")
+    text = f"{counted(unclear, 'message')} might not have been delivered, and {refused} rejected"
+    advice = f"run `holdfast channels log {channel}` for the reasons; the answers are also on the page"
     return note(name, text, advice, given_up=unclear, rejected=refused)
 
 

@@ -107,9 +107,7 @@ def examine(
     try:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
-        yield fault(
-            "configuration", str(error), "correct it; `holdfast config check` shows the settings in effect"
-        )
+        yield fault("configuration", str(error), "fix it, then run `holdfast config check`")
         yield machine.versions()
         return
     yield from _configuration(loaded)
@@ -167,7 +165,7 @@ def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
 def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     settings = loaded.settings
     if settings.server.store:
-        with report.busy("asking the database"):
+        with report.busy("checking the database"):
             found = check_database(settings)
         yield from found
         yield store.spool(settings)
@@ -258,5 +256,5 @@ def summary(findings: Sequence[DoctorFinding]) -> str:
     notes = sum(finding.state == "note" for finding in findings)
     told = [counted(n, word) for n, word in ((faults, "fault"), (notes, "note")) if n]
     if faults:
-        return f"{', '.join(told)}. Each finding says what to do."
+        return f"{', '.join(told)}. Each one includes a suggested fix."
     return f"Everything works{f', with {told[0]}' if told else ''}."

@@ -44,12 +44,12 @@ def check_database(settings: Settings) -> list[DoctorFinding]:
         database = Database(str(server.store), tuning)
         near = Database(str(server.store_direct), tuning) if server.store_direct else database
     except JournalError as error:
-        advice = "correct server.store and server.store_direct"
+        advice = "fix server.store and server.store_direct"
         return [fault("store", f"{store_place(settings)}: {error}", advice)]
     try:
         objects = object_store(server.blob_store)
     except JournalError as error:
-        return [fault(BLOB_STORE, str(error), "correct server.blob_store, then run doctor again")]
+        return [fault(BLOB_STORE, str(error), "fix server.blob_store, then run doctor again")]
     return asyncio.run(_check(database, store_place(settings), near=near, objects=objects))
 
 
@@ -59,7 +59,7 @@ async def _check(
     try:
         connection = await database.connect("doctor")
     except (JournalError, OSError) as error:
-        advice = "check the address in server.store, the password, and that the database accepts connections"
+        advice = "check the URL and password in server.store, and that the database accepts connections"
         return [fault("store", f"{place}: {error}", advice)]
     try:
         async with aclosing(_checks(near, connection, place)) as checks:
@@ -82,11 +82,11 @@ async def _checks(near: "Database", connection: "Connection", place: str) -> Asy
     ((standbys,),) = await connection.fetch(_STANDBYS)
     yield durability(found, standbys=standbys)
     if (loss := await _loss(connection)) is not None:
-        advice = "compare the sessions of that time with what people remember, and correct the durability"
+        advice = "check sessions from that time for missing messages, and fix the durability settings"
         yield fault("lost writes", loss.text, advice, missing=loss.missing, restored=loss.restored)
     yield clock_skew(await _skew_s(connection))
     if not connection.pid:
-        yield ok("pooler", "server.store leads through a pooler")
+        yield ok("pooler", "server.store is a pooler")
     yield await _listening(near, connection)
 
 
@@ -111,20 +111,20 @@ def durability(found: Mapping[str, str], *, standbys: int) -> DoctorFinding:
         text = f"fsync is {found['fsync']}, full_page_writes is {found['full_page_writes']}"
         return fault("durability", text, "a power cut can destroy the database; turn both on")
     if found["synchronous_commit"] == "off":
-        advice = "a crash of the database can take back what people have seen; turn it on"
+        advice = "a database crash can lose events that users have already seen; turn it on"
         return fault("durability", "synchronous_commit is off", advice)
     if standbys and not found["synchronous_standby_names"]:
-        text = f"{standbys} of the standbys follow asynchronously"
+        text = f"{standbys} of the standbys replicate asynchronously"
         advice = "a failover can lose the last events; set synchronous_standby_names to prevent that"
         return note("durability", text, advice, standbys=standbys)
-    return ok("durability", "what the database confirms survives a power cut")
+    return ok("durability", "committed events survive a power cut")
 
 
 def clock_skew(skew_s: float) -> DoctorFinding:
     """Whether this machine and the database agree about the time."""
     text = f"this machine's clock differs from the database's by {abs(skew_s):.2f} s"
     if abs(skew_s) > SKEW_MAX_S:
-        return note("database clock", text, "synchronise both clocks, for example with NTP", skew_s=skew_s)
+        return note("database clock", text, "synchronize both clocks, for example with NTP", skew_s=skew_s)
     return ok("database clock", text, skew_s=skew_s)
 
 
@@ -145,7 +145,7 @@ async def _listening(near: "Database", connection: "Connection") -> DoctorFindin
     try:
         listener = await near.connect("doctor")
     except (JournalError, OSError) as error:
-        return fault("notifications", str(error), "check the address in server.store_direct")
+        return fault("notifications", str(error), "check the URL in server.store_direct")
     try:
         await listener.listen(channel, lambda _: heard.set())
         await connection.run(f"NOTIFY {channel}")
@@ -153,10 +153,10 @@ async def _listening(near: "Database", connection: "Connection") -> DoctorFindin
             await heard.wait()
     except TimeoutError:
         advice = (
-            "servers look for changes in the database instead, which costs more and shows them later; set "
-            "server.store_direct to the address of the database itself, past the pooler"
+            "servers poll the database instead, which adds load and delay; set server.store_direct to the "
+            "direct URL of the database, without the pooler"
         )
-        return note("notifications", "NOTIFY doesn't reach a connection that listens", advice)
+        return note("notifications", "NOTIFY doesn't reach listening connections", advice)
     finally:
         listener.terminate()
     return ok("notifications", "LISTEN and NOTIFY work")

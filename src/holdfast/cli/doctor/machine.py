@@ -49,7 +49,7 @@ def ripgrep(path: str | None = None) -> DoctorFinding:
     found = shutil.which("rg", path=path)
     if found:
         return ok("ripgrep", f"found at {found}")
-    return note("ripgrep", "not found; search_files works, but slower", "install ripgrep (the program rg)")
+    return note("ripgrep", "not found, so search_files is slower", "install ripgrep (the program rg)")
 
 
 def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
@@ -62,7 +62,7 @@ def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
                 wanted.mode, Path(folder), search=path or os.pathsep.join(os.get_exec_path())
             )
         except SandboxRefused as error:
-            return fault("sandbox", str(error), "the server does not start like this")
+            return fault("sandbox", str(error), "the server won't start until this is fixed")
     line = sandbox_line(found, mode=wanted.mode, approvals=settings.approvals.mode, network=network)
     if is_held(found):
         return ok("sandbox", line, backend=found.backend)
@@ -77,7 +77,9 @@ def quarantine(data_dir: Path) -> DoctorFinding:
     if not files:
         return ok("quarantine", "empty")
     line = f"{counted(len(files), 'file')} that commands changed without approval"
-    return note("quarantine", line, "see `holdfast quarantine list`; restore or drop them", files=len(files))
+    return note(
+        "quarantine", line, "run `holdfast quarantine list`, then restore or drop them", files=len(files)
+    )
 
 
 def page() -> DoctorFinding:
@@ -97,7 +99,7 @@ def programs(settings: Settings) -> list[DoctorFinding]:
         else fault(
             f"MCP server {server.name}",
             f"program not found: {server.command[0]}",
-            "install it, or correct `command` in the configuration",
+            "install it, or fix `command` in the configuration",
         )
         for server in settings.mcp_servers
         if server.command
@@ -108,8 +110,8 @@ def daemons(bash: str = BASH) -> DoctorFinding:
     """Whether processes that a tool left running can be found after a crash."""
     why = why_daemons_hide(bash)
     if not why:
-        return ok("processes of tools", "the next start after a crash finds and ends them")
-    advice = "if the server is killed, look for them with `ps`; the tool's result reminds you"
+        return ok("processes of tools", "after a crash, the next start finds and ends them")
+    advice = "if the server is killed, find them with `ps`; the tool's result includes a reminder"
     return note("processes of tools", why, advice)
 
 
@@ -119,7 +121,7 @@ def open_files(settings: Settings) -> DoctorFinding:
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return ok("open files", f"up to {allowed}", allowed=allowed, wanted=wanted)
     advice = f"raise the limit to {wanted} (`ulimit -Hn`), or lower subscribers_max and max_concurrent_runs"
-    text = f"up to {allowed}; a fully loaded server may need {wanted}"
+    text = f"up to {allowed}; a server at full load might need {wanted}"
     make = fault if allowed < FILES_MIN else note
     return make("open files", text, advice, allowed=allowed, wanted=wanted)
 
@@ -142,12 +144,12 @@ def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
     """Whether the clock is plausible: not behind the newest stored event."""
     now_ms = round(time.time() * 1000) if now_ms is None else now_ms
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now_ms / 1000))
-    advice = "set the clock; a wrong one breaks certificates and waiting times"
+    advice = "set the clock; a wrong time breaks certificates and delays"
     if now_ms < CLOCK_MIN_MS:
-        return fault("clock", f"says {shown}, which is wrong", advice)
+        return fault("clock", f"shows {shown}, which is wrong", advice)
     if newest_ms > now_ms + CLOCK_SLACK_MS:
         behind_s = (newest_ms - now_ms) // 1000
-        return fault("clock", f"says {shown}, {behind_s} s behind the newest stored event", advice)
+        return fault("clock", f"shows {shown}, {behind_s} s behind the newest stored event", advice)
     return ok("clock", f"says {shown}")
 
 
@@ -157,7 +159,7 @@ def data_directory(folder: Path) -> DoctorFinding:
     if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
         parent = existing(folder)
         if os.access(parent, os.W_OK | os.X_OK):
-            return ok(name, f"{folder} will be created at the first start")
+            return ok(name, f"{folder} will be created on the first start")
         return fault(name, f"can't create {folder}", f"let this user write to {parent}, or use --data-dir")
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return fault(name, f"can't write to {folder}", "give this user access, or use another --data-dir")
@@ -165,7 +167,7 @@ def data_directory(folder: Path) -> DoctorFinding:
     if open_to:
         mode = stat.S_IMODE(open_to[0].stat().st_mode)
         advice = f"run `chmod -R go= {folder}`; it contains conversations and a key"
-        return note(name, f"other users of this machine can read {open_to[0]} (mode {mode:04o})", advice)
+        return note(name, f"other users on this machine can read {open_to[0]} (mode {mode:04o})", advice)
     return ok(name, f"{folder}, accessible only to its owner")
 
 
@@ -214,7 +216,7 @@ def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
         except OSError as error:
             advice = "stop the program that uses it, or choose another port with --port or server.port"
             return fault("port", f"can't listen on {host}:{number}: {error.strerror}", advice)
-    return ok("port", f"{host}:{number} is free" if number else f"a free port on {host} is picked")
+    return ok("port", f"{host}:{number} is free" if number else f"any free port on {host}")
 
 
 def disk_room(folder: Path) -> DoctorFinding:
@@ -223,7 +225,7 @@ def disk_room(folder: Path) -> DoctorFinding:
     text = f"{free / MIB / 1024:.1f} GiB free"
     if free < FREE_BYTES_MIN:
         return fault(
-            "disk room", text, "free some space; messages are refused when the disk is full", free=free
+            "disk room", text, "free some space; messages are rejected when the disk is full", free=free
         )
     if free < FREE_BYTES_WANTED:
         return note("disk room", text, "free some space soon", free=free)

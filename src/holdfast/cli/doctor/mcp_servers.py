@@ -23,9 +23,9 @@ async def ask_servers(settings: Settings) -> Sequence[DoctorFinding]:
         if status.state == "connected":
             left_out = f", {len(status.left_out)} left out" if status.left_out else ""
             return ok(name, f"connected; {counted(status.tools, 'tool')}{left_out}", tools=status.tools)
-        why = status.why or f"it did not answer within {WITHIN_S:g} s"
+        why = status.why or f"no response within {WITHIN_S:g} s"
         if "mcp-sign-in" in why:
-            return fault(name, "wants you to sign in", f"run `holdfast mcp-sign-in {status.name}`")
+            return fault(name, "needs you to sign in", f"run `holdfast mcp-sign-in {status.name}`")
         return fault(name, why, "check its `url` and `headers`, and that it is running")
 
     place = await asyncio.to_thread(server_place, settings)

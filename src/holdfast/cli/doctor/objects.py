@@ -44,7 +44,7 @@ async def check_objects(
         await (blobs.probe(objects) if has_table else objects.probe(PROBE))
         missing = await _missing(objects, connection) if used else []
     except JournalError as error:
-        advice = "check the endpoint, bucket, region and keys in server.blob_store, and what the keys may do"
+        advice = "check the endpoint, bucket, region, keys and the keys' permissions in server.blob_store"
         yield fault(NAME, str(error), advice)
         return
     if missing:

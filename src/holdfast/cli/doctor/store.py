@@ -32,8 +32,8 @@ def integrity(settings: Settings, *, on_progress: Progress) -> tuple[DoctorFindi
     if not os.path.exists(path):  # noqa: PTH110  # never raises
         return ok("store", "none yet"), Checked()
     advice = (
-        f"stop the server, copy {settings.data_dir} as it is, and restore a backup "
-        "(see docs/operations.md); Holdfast never repairs it silently"
+        f"stop the server, copy {settings.data_dir} unchanged, and restore a backup "
+        "(see docs/operations.md); Holdfast never repairs a store silently"
     )
     try:
         checked = check_store(path, on_progress=on_progress)
@@ -59,7 +59,7 @@ def spool(settings: Settings) -> DoctorFinding:
         return ok("spool", "empty")
     wait = "waits" if records == 1 else "wait"
     text = f"{counted(records, 'append')} {wait} in {counted(len(files), 'file')} of {settings.spool_dir}"
-    return note("spool", text, "leave them; the next start of the server stores them", records=records)
+    return note("spool", text, "nothing to do: the server stores them on its next start", records=records)
 
 
 def saving(settings: Settings) -> DoctorFinding:

@@ -15,7 +15,7 @@ from holdfast.decisions.failure_texts import proxy_place
 from holdfast.host.probe import WORKS, Probed, probe
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.models.attempt import CallDeps
+from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, Target
@@ -23,18 +23,18 @@ from holdfast.values import Failure, FailureKind
 
 CALL_S, CALL_LOCAL_S, GRACE_S = 30.0, 90.0, 5.0
 
-_WAIT = "wait a while and try again; runs wait or fall back by themselves"
-_SILENT = "it is overloaded or unreachable; try again, or add another target as a fallback"
-_REQUEST = "check `wire`, `base_url` and `model` of the target; the endpoint rejects the request"
+_WAIT = "wait a while and try again; runs wait or fall back automatically"
+_SILENT = "it's overloaded or unreachable; try again, or add a fallback target"
+_REQUEST = "the endpoint rejects the request; check `wire`, `base_url` and `model` of the target"
 ADVICE: Mapping[FailureKind, str] = MappingProxyType(
     {
         "cancelled": "try again",
-        "local_bug": "this is a bug in Holdfast; please report it with the line above",
+        "local_bug": "this is a bug in Holdfast; report it with the line above",
         "bad_request": _REQUEST,
         "payload_too_large": _REQUEST,
-        "model_missing": "check `model`; the endpoint doesn't offer it, or not for this key",
+        "model_missing": "check `model`; it isn't available at this endpoint or to this key",
         "content_refused": "the model refused a plain greeting; check the provider's console",
-        "auth": "check `api_key`; the provider doesn't know it, or it has expired",
+        "auth": "check `api_key`; it's invalid or expired",
         "entitlement": "this key's plan doesn't include the model; choose another, or upgrade the plan",
         "quota_exhausted": "the account has no credit left; add some, or use another key",
         "rate_limited": _WAIT,
@@ -44,9 +44,9 @@ ADVICE: Mapping[FailureKind, str] = MappingProxyType(
         "upload_stalled": _SILENT,
         "no_first_event": _SILENT,
         "stalled": _SILENT,
-        "dropped": "something between here and the provider breaks streams; check proxies and VPNs",
-        "malformed": "check `wire`; the endpoint speaks another protocol",
-        "tls_untrusted": "the certificate is not trusted; check `base_url`, or add the CA to the system",
+        "dropped": "the stream breaks on its way from the provider; check proxies and VPNs",
+        "malformed": "check `wire`; the endpoint uses another protocol",
+        "tls_untrusted": "the certificate isn't trusted; check `base_url`, or add the CA to the system",
         "overflow_input": "raise the model's context window; even a greeting doesn't fit",
         "overflow_output": _REQUEST,
         "truncated": _REQUEST,

@@ -51,11 +51,11 @@ class StoredKeys:
         yield from self.problems
         for name in sorted(self.used):
             if more := len(self.keys[name]) - 1:
-                yield f"{more} more of the keys for {name} in {FILE}: a target has one key"
+                yield f"{more} more keys for {name} in {FILE}: a target has only one key"
         if unused := sorted(self.keys.keys() - self.used):
             yield f"keys in {FILE} that no target uses: {', '.join(unused)}"
         if signed_in := sorted(self.signed_in - self.keys.keys()):
-            yield f"sign-ins in {FILE} ({', '.join(signed_in)}): give these targets keys of their own"
+            yield f"sign-ins in {FILE} ({', '.join(signed_in)}): configure API keys for these targets"
 
 
 def read_auth(home: Path) -> StoredKeys:
@@ -84,7 +84,7 @@ def _document(home: Path, stored: StoredKeys) -> Mapping[str, object]:
     found = json_of(text)
     table = table_of(found)
     if table is not found:
-        stored.problems.append(f"{path}: can't read the file: it is not a JSON object")
+        stored.problems.append(f"{path}: can't read the file: it isn't a JSON object")
     return table
 
 

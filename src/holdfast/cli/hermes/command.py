@@ -63,13 +63,13 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
     folder = hermes_home(home, inputs)
     if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
         echo_error(
-            f"holdfast: directory not found: {folder}; give the home directory of hermes-agent",
+            f"holdfast: directory not found: {folder}; pass the home directory of hermes-agent",
         )
         return FAILED
     if settings.server.store:
         echo_error(
-            "holdfast: importing works with an SQLite store only: import with --data-dir and without "
-            "server.store, then use `holdfast store copy`",
+            "holdfast: can only import into an SQLite store. Import with --data-dir and without "
+            "server.store, then run `holdfast store copy`",
         )
         return FAILED
     taken = read_settings(folder)
@@ -99,9 +99,9 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         echo(safe_line(job.line, PROBLEM_CHARS_MAX))
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
     _tell_sessions(tally, problems=problems)
-    echo(f"{copied} skills, {len(learned.memories)} texts of its memory (if they weren't there already)")
+    echo(f"{copied} skills and {len(learned.memories)} memories (unless already imported)")
     if how == "try":
-        echo("This was a dry run: nothing was written.")
+        echo("Dry run: nothing was written.")
     return OK
 
 
@@ -229,7 +229,7 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
         with_key = ", with its key" if target.key else ""
         echo(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
     if taken.server_key:
-        echo("the key of its API server, so that its clients keep working")
+        echo("its API server's key, so its clients keep working")
     if taken.telegram is not None:
         echo(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
     if taken.slack is not None:
@@ -240,8 +240,8 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
         "nothing": "no targets to import",
         "written": f"saved to {plan.path}, with the keys in files beside it",
         "same": f"{plan.path} already has them",
-        "other": f"{plan.path} exists and was not changed; add what you need from this:\n\n{plan.text}",
-        "wrong": f"{plan.path} was not written, because a server would not start with it",
+        "other": f"{plan.path} exists, so it wasn't changed; add the settings you need:\n\n{plan.text}",
+        "wrong": f"{plan.path} wasn't written, because the server wouldn't start with it",
     }
     echo(words[outcome])
 

@@ -22,7 +22,7 @@ from holdfast.values import TRIGGER, CronTimes, TriggerSettings
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 JOBS_MAX = 1_000
-ZONE = "its times are in UTC: change that with `holdfast triggers edit NAME --zone ZONE`"
+ZONE = "its times are in UTC; to change this, run `holdfast triggers edit NAME --zone ZONE`"
 
 
 @dataclass(frozen=True, slots=True)

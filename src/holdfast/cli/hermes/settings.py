@@ -323,7 +323,7 @@ def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
         ]
         custom = next(one for one in data.providers if "custom" in one.names)
         if not found and not base_url:
-            raise TargetUnfit("it names no provider, and no key shows which one it is")
+            raise TargetUnfit("it names no provider, and no key identifies one")
         return found[0] if found else custom
     for one in data.providers:
         if name in one.names:
@@ -383,7 +383,7 @@ def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     taken.server_key = environ.get("API_SERVER_KEY", "")
     host = environ.get("API_SERVER_HOST", "")
     if host and not taken.server_key and not is_loopback(host):
-        taken.problems.append(f"API_SERVER_HOST {host}: without a key the server listens on loopback only")
+        taken.problems.append(f"API_SERVER_HOST {host}: without a key, the server listens only on loopback")
     elif host:
         taken.server["host"] = host
     if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
@@ -398,9 +398,9 @@ def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     users = _users(environ, "TELEGRAM_ALLOWED_USERS")
     taken.telegram = TakenTelegram(token, tuple(user for user in users if user.isdecimal()))
     if left := [user for user in users if not user.isdecimal()]:
-        taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed, because only numeric ids can")
+        taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed: only numeric ids can")
     taken.problems.append(
-        "Telegram: nobody may approve yet; run `holdfast channels pair telegram` and send the code to the bot"
+        "Telegram: no one can approve yet; run `holdfast channels pair telegram` and send the code to the bot"
     )
 
 
@@ -410,16 +410,14 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     if not token or token.lower() in PLACEHOLDERS:
         return
     if not app_token or app_token.lower() in PLACEHOLDERS:
-        taken.problems.append("Slack: SLACK_APP_TOKEN is missing, and without it no socket can be opened")
+        taken.problems.append("Slack: SLACK_APP_TOKEN is missing, but Socket Mode needs it")
         return
     users = _users(environ, "SLACK_ALLOWED_USERS")
     taken.slack = TakenSlack(token, app_token, tuple(user for user in users if is_user_id("slack", user)))
     if left := [user for user in users if not is_user_id("slack", user) and not user.isdecimal()]:
-        taken.problems.append(
-            f"Slack: {', '.join(left)} can't be allowed, because only ids like U012AB3CD can"
-        )
+        taken.problems.append(f"Slack: {', '.join(left)} can't be allowed: only ids like U012AB3CD can")
     taken.problems.append(
-        "Slack: nobody may approve yet; run `holdfast channels pair slack` and send the code to the app"
+        "Slack: no one can approve yet; run `holdfast channels pair slack` and send the code to the app"
     )
 
 
@@ -431,11 +429,11 @@ def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     users = _users(environ, "DISCORD_ALLOWED_USERS")
     taken.discord = TakenDiscord(token, tuple(user for user in users if user.isdecimal()))
     if left := [user for user in users if not user.isdecimal()]:
-        taken.problems.append(f"Discord: {', '.join(left)} can't be allowed, because only numeric ids can")
+        taken.problems.append(f"Discord: {', '.join(left)} can't be allowed: only numeric ids can")
     if environ.get("DISCORD_ALLOWED_ROLES"):
         taken.problems.append("Discord: roles can't be allowed (DISCORD_ALLOWED_ROLES), only people")
     taken.problems.append(
-        "Discord: nobody may approve yet; run `holdfast channels pair discord` and send the code to the bot"
+        "Discord: no one can approve yet; run `holdfast channels pair discord` and send the code to the bot"
     )
 
 

@@ -8,14 +8,14 @@ from holdfast.cli.options import Config, DataDir
 
 
 def sign_in(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The server's name in the configuration.")],
-    forget: Annotated[bool, typer.Option("--forget", help="Delete what is kept of the sign-in.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Server name from the configuration.")],
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the stored sign-in.")] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Sign in to an MCP server that wants it. Prints the address of the sign-in page, and waits for you.
+    """Sign in to an MCP server. Prints the URL of the sign-in page and waits for you.
 
-    The browser may be on another machine: then paste the address of the page that it ends on.
+    If your browser is on another machine, paste the URL of the page it ends on.
     """
     from holdfast.cli.mcp.sign_in import mcp_sign_in
 

@@ -25,7 +25,7 @@ OK, FAILED = 0, 1
 WITHIN_S = 600.0
 _REQUEST_BYTES_MAX = 16_384
 _READ_S = 5.0
-_DONE = b"You are back at Holdfast. Close this page and look at the terminal.\n"
+_DONE = b"You can close this page and return to the terminal.\n"
 _HEAD = b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
 
 
@@ -38,7 +38,7 @@ def mcp_sign_in(flags: Mapping[str, object], *, name: str, forget: bool = False)
     found = next((one for one in settings.mcp_servers if one.name == name), None)
     if found is None:
         known = ", ".join(one.name for one in settings.mcp_servers) or "none"
-        return _failed(f"no MCP server is called {name!r}; configured: {known}")
+        return _failed(f"no MCP server is named {name!r}; configured: {known}")
     from holdfast.tools.mcp.sign_in import SignInFailed
 
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what went wrong is said once, below
@@ -48,7 +48,7 @@ def mcp_sign_in(flags: Mapping[str, object], *, name: str, forget: bool = False)
     try:
         return asyncio.run(_sign_in(config, place))
     except SignInFailed as error:
-        return _failed(f"could not sign in to {name}: {error}")
+        return _failed(f"couldn't sign in to {name}: {error}")
     except KeyboardInterrupt:
         return _failed("stopped; nothing was changed")
 
@@ -68,8 +68,8 @@ def _failed(text: str) -> int:
 def _forget(config: "McpServerConfig", place: "ServerPlace") -> int:
     file = place.sign_in_file(config)
     if file is None or not file.forget():
-        return _failed(f"there is no sign-in for {config.name}")
-    echo(f"Deleted the sign-in for {config.name}. To revoke it there too, remove Holdfast in your account.")
+        return _failed(f"no stored sign-in for {config.name}")
+    echo(f"Deleted the sign-in for {config.name}. To revoke access, remove Holdfast from your account there.")
     return OK
 
 
@@ -96,10 +96,10 @@ class Browser:
     async def show(self, url: str) -> None:
         """Show the address to open."""
         self.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
-        echo(f"Open this address in your browser and sign in:\n\n{url}\n")
+        echo(f"Open this URL in your browser and sign in:\n\n{url}\n")
         echo(
-            "If the browser is on another machine, its last page will not load. "
-            "Then copy that page's address and paste it here:",
+            "If your browser is on another machine, its last page won't load. "
+            "Copy that page's URL and paste it here:",
         )
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), name="pasted address", daemon=True).start()
@@ -121,7 +121,7 @@ class Browser:
                 line = (await reader.readline())[:_REQUEST_BYTES_MAX].decode("ascii", "replace")
             words = line.split(" ")
             is_ours = len(words) > 1 and words[0] == "GET" and self._take(words[1])
-            body = _DONE if is_ours else b"There is nothing here.\n"
+            body = _DONE if is_ours else b"Not found.\n"
             writer.write(_HEAD % (b"200 OK" if is_ours else b"404 Not Found", len(body)) + body)
             await writer.drain()
         except (OSError, TimeoutError, ValueError):
@@ -150,7 +150,7 @@ class Browser:
 
     def _pasted(self, line: str) -> None:
         if line and not self._take(line):
-            echo("That is not the address of this sign-in; copy the whole address and paste it:")
+            echo("That isn't this sign-in's URL. Copy the full URL and paste it:")
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from holdfast.safe_text import safe, safe_line
 Flags: TypeAlias = Mapping[str, object]
 TEXT_CHARS = 60
 DECIDED: Mapping[str, str] = MappingProxyType({"accept": "Accepted", "reject": "Rejected"})
-NOT_THERE = "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."
+NOT_THERE = "Nothing was forgotten: this memory doesn't contain that exact text."
 
 
 def place_of(workspace: str | None, chat: str | None) -> dict[str, str]:
@@ -44,7 +44,7 @@ def place_in(one: MemoryShown) -> dict[str, str]:
 
 def markdown(one: MemoryShown) -> str:
     """A memory as Markdown."""
-    title = "Changes of skills" if one.scope == "skills" else f"About {subject(one)}"
+    title = "Changes to skills" if one.scope == "skills" else f"About {subject(one)}"
     notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
     return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
 
@@ -78,10 +78,10 @@ def show(flags: Flags, only: Mapping[str, str], *, form: str) -> int:
             for proposal in one.proposals:
                 name = short_id(proposal.change_id, known)
                 echo(f"  proposed {name}: {safe(added(proposal.before, proposal.after))}")
-                why = "; ".join(proposal.because) or "you are always asked"
-                echo(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
+                why = "; ".join(proposal.because) or "every memory needs approval"
+                echo(f"    why: {safe_line(proposal.reason, 200)}\n    needs approval: {safe_line(why, 300)}")
         if not any(one.document or one.notes or one.proposals for one in found.data):
-            echo("Nothing is remembered yet.")
+            echo("No memories yet.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -120,7 +120,7 @@ def history(flags: Flags, place: dict[str, str], *, form: str) -> int:
         if form == "json":
             print_json(changes)
         elif not changes:
-            echo("Nothing was changed yet.")
+            echo("No changes yet.")
         else:
             rows = [
                 (
@@ -162,7 +162,7 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
             echo("It was also removed from the chat's input history.")
         if not gone.sessions:
             return OK
-        still = "still contain it, or it came from them" if gone.forgotten else "contain these words"
+        still = "still contain it, or it came from them" if gone.forgotten else "contain this text"
         echo(f"\nThese sessions {still}:")
         for one in gone.sessions:
             echo(f"  {one.session_id}  {safe_line(one.title, 60)}")
@@ -171,7 +171,7 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
                 await attached.client.purge(one.session_id)
             echo("\nThey were purged.")
         else:
-            echo(f"\nTo remove them for good: {command_line('sessions delete ID --now')}")
+            echo(f"\nTo delete them permanently: {command_line('sessions delete ID --now')}")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -8,18 +8,20 @@ import typer
 from holdfast.cli.options import AsJson, Config, DataDir
 
 memory_app = typer.Typer(
-    help="See, edit, roll back and forget what agents remember. Exit codes: 0 success, 1 failure, 2 usage.",
-    short_help="See and change what agents remember.",
+    help="Show, edit, roll back and forget memories. Exit codes: 0 success, 1 failure, 2 usage error.",
+    short_help="Show and change agents' memories.",
     no_args_is_help=True,
 )
 OfWorkspace = Annotated[
     str | None,
-    typer.Option("--workspace", "-w", metavar="FOLDER", help="The memory about this folder, not about you."),
+    typer.Option(
+        "--workspace", "-w", metavar="FOLDER", help="Memory about this folder, instead of about you."
+    ),
 ]
 OfChat = Annotated[
-    str | None, typer.Option("--chat", metavar="CHAT", help="The memory of this chat, such as telegram/42.")
+    str | None, typer.Option("--chat", metavar="CHAT", help="Memory of this chat, such as telegram/42.")
 ]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="As `holdfast memory show` prints them.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Proposal ids from `holdfast memory show`.")]
 
 
 @memory_app.command("show")
@@ -30,7 +32,7 @@ def show(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Show what is remembered, and what agents propose to remember; without an option, all of it."""
+    """Show memories and pending proposals. Without an option, show all of them."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
@@ -40,7 +42,7 @@ def show(
 
 @memory_app.command("accept")
 def accept(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
-    """Remember what was proposed."""
+    """Accept proposed memories."""
     from holdfast.cli.powers import memory
 
     raise typer.Exit(memory.decide({"data_dir": data_dir, "config": config}, ids, verdict="accept"))
@@ -48,7 +50,7 @@ def accept(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
 
 @memory_app.command("reject")
 def reject(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
-    """Don't remember what was proposed."""
+    """Reject proposed memories."""
     from holdfast.cli.powers import memory
 
     raise typer.Exit(memory.decide({"data_dir": data_dir, "config": config}, ids, verdict="reject"))
@@ -58,7 +60,9 @@ def reject(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
 def edit(
     workspace: OfWorkspace = None,
     chat: OfChat = None,
-    note: Annotated[str, typer.Option(metavar="NAME", help="A note, not what is always shown.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="NAME", help="Note to edit, instead of the part that is always shown.")
+    ] = "",
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -77,7 +81,7 @@ def history(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """List the changes of a memory, newest first."""
+    """List changes to a memory, newest first."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
@@ -87,13 +91,13 @@ def history(
 
 @memory_app.command("rollback")
 def rollback(
-    to_seq: Annotated[int, typer.Argument(metavar="SEQ", help="The last change that is to count; 0: none.")],
+    to_seq: Annotated[int, typer.Argument(metavar="SEQ", help="Last change to keep; 0 discards all.")],
     workspace: OfWorkspace = None,
     chat: OfChat = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Make a memory exactly what it was after a change."""
+    """Restore a memory to its state after a change."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
@@ -102,16 +106,18 @@ def rollback(
 
 @memory_app.command("forget")
 def forget(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Forget lines with this; empty: all.")] = "",
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Forget lines with this text. Default: all lines.")
+    ] = "",
     workspace: OfWorkspace = None,
     chat: OfChat = None,
     purge_sessions: Annotated[
-        bool, typer.Option("--purge-sessions", help="Also remove the sessions that contain it, for good.")
+        bool, typer.Option("--purge-sessions", help="Also permanently delete the sessions that contain it.")
     ] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Remove a memory with its history, and name the sessions that still contain it."""
+    """Delete a memory and its history. Lists the sessions that still contain it."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
@@ -121,11 +127,11 @@ def forget(
 
 @memory_app.command("export")
 def export(
-    file: Annotated[Path | None, typer.Argument(help="Where to write it; by default, it is printed.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File to write. Default: standard output.")] = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Write everything that is remembered as Markdown."""
+    """Export all memories as Markdown."""
     from holdfast.cli.powers import memory
 
     raise typer.Exit(memory.export({"data_dir": data_dir, "config": config}, file))

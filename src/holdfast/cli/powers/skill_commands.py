@@ -8,23 +8,23 @@ import typer
 from holdfast.cli.options import AsJson, Config, DataDir
 
 skills_app = typer.Typer(
-    help="List, add and trust skills, and see changes. Exit codes: 0 success, 1 failure, 2 usage.",
+    help="List, add, trust and roll back skills. Exit codes: 0 success, 1 failure, 2 usage error.",
     short_help="List, add and trust skills.",
     no_args_is_help=True,
 )
 OfWorkspace = Annotated[
     str | None,
-    typer.Option("--workspace", "-w", metavar="FOLDER", help="The workspace. Default: this folder."),
+    typer.Option("--workspace", "-w", metavar="FOLDER", help="Workspace. Default: the current folder."),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A skill, or a folder with skills.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As `holdfast skills list` shows it.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Skill folder, or a folder of skills.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Skill name from `holdfast skills list`.")]
 
 
 @skills_app.command("list")
 def list_all(
     workspace: OfWorkspace = None, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """List the skills."""
+    """List skills."""
     from holdfast.cli.powers import skills
 
     flags = {"data_dir": data_dir, "config": config}
@@ -41,7 +41,7 @@ def show(name: Name, workspace: OfWorkspace = None, data_dir: DataDir = None, co
 
 @skills_app.command("add")
 def add(folder: Folder) -> None:
-    """Copy skills to your own, in the configuration directory."""
+    """Copy skills to your configuration directory."""
     from holdfast.cli.powers import skills
 
     raise typer.Exit(skills.add(folder))
@@ -49,7 +49,7 @@ def add(folder: Folder) -> None:
 
 @skills_app.command("trust")
 def trust(folder: Folder) -> None:
-    """Trust the skills of a workspace as they are now, with all their files."""
+    """Trust a workspace's skills, with all their files as they are now."""
     from holdfast.cli.powers import skills
 
     raise typer.Exit(skills.trust(folder))
@@ -57,7 +57,7 @@ def trust(folder: Folder) -> None:
 
 @skills_app.command("history")
 def history(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List what agents changed in skills, newest first."""
+    """List agents' changes to skills, newest first."""
     from holdfast.cli.powers import skills
 
     flags = {"data_dir": data_dir, "config": config}
@@ -66,11 +66,11 @@ def history(as_json: AsJson = False, data_dir: DataDir = None, config: Config = 
 
 @skills_app.command("rollback")
 def rollback(
-    to_seq: Annotated[int, typer.Argument(metavar="SEQ", help="The last change that is to count; 0: none.")],
+    to_seq: Annotated[int, typer.Argument(metavar="SEQ", help="Last change to keep; 0 discards all.")],
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Make the changes of skills exactly what they were after a change."""
+    """Roll agents' changes to skills back to an earlier change."""
     from holdfast.cli.powers import skills
 
     raise typer.Exit(skills.roll_back({"data_dir": data_dir, "config": config}, to_seq))
@@ -78,7 +78,7 @@ def rollback(
 
 @skills_app.command("remove")
 def remove(name: Name, data_dir: DataDir = None, config: Config = None) -> None:
-    """Remove what agents changed in a skill; if there is nothing, your own skill."""
+    """Remove agents' changes to a skill. If there are none, remove your own skill."""
     from holdfast.cli.powers import skills
 
     raise typer.Exit(skills.remove({"data_dir": data_dir, "config": config}, name))

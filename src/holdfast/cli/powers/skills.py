@@ -45,7 +45,7 @@ def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
             print_columns(("NAME", "FROM", "DESCRIPTION"), rows)
         else:
             own = own_config_home() / "skills"
-            echo(f"There are no skills. Put folders with a SKILL.md into {own}, or {PLACES} of a workspace.")
+            echo(f"No skills yet. Add folders with a SKILL.md to {own}, or to {PLACES} in a workspace.")
         for folder, why in found.problems.items():
             echo_error(f"not used: {safe_line(folder, 200)}: {safe_line(why, 200)}")
         return OK
@@ -63,7 +63,7 @@ def show(flags: Flags, name: str, workspace: str | None) -> int:
         if one.files:
             echo(f"\nFiles: {safe_line(', '.join(one.files), 2_000)}")
         if one.allowed_tools:
-            echo(f"\nIt names tools ({safe_line(one.allowed_tools, 200)}); that allows nothing here.")
+            echo(f"\nIt names tools ({safe_line(one.allowed_tools, 200)}); this grants no permissions.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -85,7 +85,7 @@ def add(folder: Path) -> int:
         try:
             name = parse_skill(read_folder(one).text).name
         except BadSkill as error:
-            echo_error(f"holdfast: {one} was not added: {safe_line(str(error))}")
+            echo_error(f"holdfast: {one} wasn't added: {safe_line(str(error))}")
             failed = True
             continue
         into = own_config_home() / "skills" / name
@@ -113,12 +113,12 @@ def trust(folder: Path) -> int:
             name = parse_skill(whole.text).name
             trusted.trust(one, whole.digest)
         except (BadSkill, TrustUnreadable, OSError) as error:
-            echo_error(f"holdfast: {one} was not trusted: {safe_line(str(error))}")
+            echo_error(f"holdfast: {one} wasn't trusted: {safe_line(str(error))}")
             return FAILED
         files = "1 file" if len(whole.files) == 1 else f"{len(whole.files)} files"
         echo(f"Trusted {name} ({files}). If it changes, trust it again.")
         if not any(place in one.resolve().as_posix() for place in WORKSPACE_FOLDERS):
-            echo_error(f"holdfast: {one} isn't used: skills of a workspace are in {PLACES}")
+            echo_error(f"holdfast: {one} isn't used: a workspace's skills must be in {PLACES}")
     return OK
 
 
@@ -132,7 +132,7 @@ def remove(flags: Flags, name: str) -> int:
         if newest is not None and newest.after:
             await client.edit_memory({**SKILLS, "document": name, "text": ""})
             again = command_line(f"skills rollback {newest.seq}")
-            echo(f"Removed the change of {name}. Undo it with: {again}")
+            echo(f"Removed the changes to {name}. To undo: {again}")
             return OK
         return await asyncio.to_thread(_remove_own, name)
 

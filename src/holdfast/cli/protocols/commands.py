@@ -11,9 +11,9 @@ def acp(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Talk to an editor on standard input and output, over the Agent Client Protocol.
+    """Run as an editor's agent over the Agent Client Protocol, on standard input and output.
 
-    Editors start this command themselves; docs/editors.md says how to set them up.
+    Editors start this command themselves. To set one up, see docs/editors.md.
     """
     from holdfast.cli.acp.agent import serve_editor
 
@@ -26,9 +26,9 @@ def mcp(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Talk to another agent on standard input and output, over the Model Context Protocol.
+    """Run as an MCP server for other agents, on standard input and output.
 
-    Other agents start this command themselves; docs/mcp-server.md says how to set them up.
+    Other agents start this command themselves. To set one up, see docs/mcp-server.md.
     """
     from holdfast.cli.protocols.mcp_stdio import serve_mcp
 

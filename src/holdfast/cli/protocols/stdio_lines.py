@@ -37,7 +37,7 @@ class StdioLines:
             )
         except ValueError:
             raise OSError(
-                "standard input and output must be pipes, because another program starts this command"
+                "standard input and output must be pipes: this command is started by another program"
             ) from None
         return cls(reader, asyncio.StreamWriter(transport, protocol, None, loop))
 

@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli.options import AsJson, Config, DataDir
 
-store_app = typer.Typer(help="Work on a whole store.", no_args_is_help=True)
+store_app = typer.Typer(help="Copy a store.", no_args_is_help=True)
 
 
 @store_app.command("copy", short_help="Copy a store to a Postgres database, or back to a file.")
@@ -15,16 +15,18 @@ def store_copy(
         str,
         typer.Argument(
             metavar="FROM",
-            help="A data directory, a postgresql:// address, or env:NAME for one in a variable.",
+            help="Data directory, postgresql:// URL, or env:NAME for a URL in a variable.",
         ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Destination, in the same form. Must be empty.")
+    ],
     config: Config = None,
 ) -> None:
-    """Copy everything from one store to an empty one, and verify the copy event by event.
+    """Copy a store to an empty one, and verify the copy event by event.
 
-    Stop the servers that use either store first. If it is interrupted, nothing is left in TO: start again.
-    Large blobs of a database are in the bucket that the configuration names, if it names one.
+    First stop all servers that use either store. If the copy is interrupted, TO stays empty: start again.
+    If the configuration sets a bucket, it holds the large blobs of a database.
     """
     from holdfast.cli.stores.copy import copy_store
 
@@ -32,7 +34,7 @@ def store_copy(
 
 
 def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the servers that share the store, and how many sessions each works on."""
+    """List the servers that share the store, with the number of sessions on each."""
     from holdfast.cli.stores.nodes import list_nodes
 
     flags = {"data_dir": data_dir, "config": config}

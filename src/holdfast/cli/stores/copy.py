@@ -61,7 +61,7 @@ def _named(place: str) -> str:
         return place
     found = os.environ.get(place.removeprefix(ENV), "")  # noqa: TID251  # this is the edge
     if not found:
-        raise CopyRefused(f"the environment variable {place.removeprefix(ENV)} is not set")
+        raise CopyRefused(f"the environment variable {place.removeprefix(ENV)} isn't set")
     return found
 
 
@@ -95,7 +95,7 @@ def _target(
 
 def _folder(place: str) -> Path:
     if "://" in place:
-        raise CopyRefused(f"{shown_database(place)} is neither a directory nor a postgresql:// address")
+        raise CopyRefused(f"{shown_database(place)} is neither a directory nor a postgresql:// URL")
     return Path(place).expanduser().absolute()
 
 

@@ -138,7 +138,7 @@ class Renderer:
             waiting = WORDS["waiting"].format(model=activity.model or "the model")
             return safe_line(f"{waiting} · {silent_s} s")
         if activity.name == "approval" and not self.can_approve:
-            return "waiting for an approval, which your key can't give"
+            return "waiting for an approval (your key can't approve)"
         words = activity.words(tool=safe_line(self.tools.get(activity.tool_call_id, ""), TOOL_CHARS_MAX))
         passed_s = 0 if activity.name in MOVING else max(0, now_ms - activity.since_ms) // 1000
         return safe_line(f"{words} · {passed_s} s" if passed_s else words)
@@ -337,7 +337,7 @@ def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
 
 
 def _expired(renderer: Renderer, event: Any) -> str:
-    return renderer.settled(event) + renderer.style.dim("  nobody answered in time, so it was denied")
+    return renderer.settled(event) + renderer.style.dim("  no one answered in time, so it was denied")
 
 
 _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyType(
@@ -370,7 +370,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.PlanUpdated: Renderer.planned,
         e.GoalContinued: _notice(
-            lambda event: f"round {event.round}: the goal isn't shown to be reached yet"
+            lambda event: f"round {event.round}: the agent hasn't shown that it reached the goal"
         ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(_rewound),

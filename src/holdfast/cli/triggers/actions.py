@@ -12,7 +12,7 @@ from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.safe_text import safe
 
 FAILED = 1
-NO_SERVER = "No server is running, so it happens once you start `holdfast serve`. "
+NO_SERVER = "No server is running, so this waits until you start `holdfast serve`. "
 
 
 def when(at: float, zone: str = "") -> str:
@@ -76,7 +76,7 @@ def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form:
         _print(made)
         if made.secret:
             echo(f"Secret: {made.secret}")
-            echo_error("Save the secret now: it is not shown again.")
+            echo_error("Save this secret now. You can't see it again.")
         return OK
 
     return _with(flags, work)
@@ -124,7 +124,7 @@ def answer_missed(flags: Mapping[str, object], name: str, *, answer: Literal["ru
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
         await attached.client.answer_missed(found.id, run=answer == "run")
-        echo("It runs once for all missed times." if answer == "run" else "Skipped all missed times.")
+        echo("Running once for all missed runs." if answer == "run" else "Skipped all missed runs.")
         return OK
 
     return _with(flags, work)
@@ -197,8 +197,8 @@ async def _named(attached: Attached, name: str) -> TriggerShown:
         if len(fits) == 1:
             return fits[0]
         if fits:
-            raise NoSuchTrigger(f"{len(fits)} triggers are called {name!r}; use the id")
-    raise NoSuchTrigger(f"no trigger is called {name!r}; `holdfast triggers list` shows them")
+            raise NoSuchTrigger(f"{len(fits)} triggers match {name!r}; use the id")
+    raise NoSuchTrigger(f"no trigger matches {name!r}; run `holdfast triggers list`")
 
 
 def _next(trigger: TriggerShown) -> str:
@@ -220,7 +220,7 @@ def _print(trigger: TriggerShown) -> None:
     echo(f"When: {trigger.when}")
     if trigger.hook:
         echo(f"Post to: {trigger.hook}")
-        echo(f"Repeated deliveries are recognized {trigger.repeats}.")
+        echo(f"Duplicate deliveries are detected {trigger.repeats}.")
     if trigger.workspace:
         echo(f"Folder: {safe(trigger.workspace)}")
     if trigger.held_until is not None:
@@ -231,7 +231,7 @@ def _print(trigger: TriggerShown) -> None:
         echo(f"  next {when(at, trigger.zone)}")
     if trigger.unanswered is not None:
         count = trigger.unanswered.count
-        echo(f"Missed {count} times: run or skip them with `holdfast triggers missed {trigger.id}`")
+        echo(f"Missed {count} runs: run or skip them with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
     echo(f"Permissions: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
     if trigger.deliver:

@@ -8,36 +8,43 @@ import typer
 from holdfast.cli.options import AsJson, Config, DataDir, Workspace
 
 triggers_app = typer.Typer(
-    help="Manage schedules and webhooks. Exit codes: 0 success, 1 failure, 2 wrong usage.",
-    short_help="Schedules and webhooks.",
+    help="Manage schedules and webhooks. Exit codes: 0 success, 1 failure, 2 usage error.",
+    short_help="Manage schedules and webhooks.",
     no_args_is_help=True,
 )
 Trigger = Annotated[
-    str, typer.Argument(metavar="TRIGGER", help="Its id (trg_…), the start of it, or its name.")
+    str, typer.Argument(metavar="TRIGGER", help="Trigger id (trg_…), a unique prefix, or name.")
 ]
 Cron = Annotated[
-    str | None, typer.Option(metavar="EXPRESSION", help="Five fields, or six that begin with seconds.")
+    str | None,
+    typer.Option(metavar="EXPRESSION", help="Cron schedule: five fields, or six starting with seconds."),
 ]
-Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The time zone of --cron; UTC by default.")]
-Every = Annotated[str | None, typer.Option(metavar="TIME", help="An interval such as 15m or 1h30m.")]
-At = Annotated[str | None, typer.Option(metavar="TIME", help="Once, such as 2027-01-31T08:00:00+01:00.")]
-After = Annotated[str | None, typer.Option(metavar="SESSION", help="After each run of this session.")]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="Time zone for --cron. Default: UTC.")]
+Every = Annotated[str | None, typer.Option(metavar="TIME", help="Interval, such as 15m or 1h30m.")]
+At = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Time to run once, such as 2027-01-31T08:00:00+01:00.")
+]
+After = Annotated[
+    str | None, typer.Option(metavar="SESSION", help="Session to follow: starts after each of its runs.")
+]
 Webhook = Annotated[
     str | None,
-    typer.Option(metavar="KIND", help="Signed deliveries: github, slack, stripe, standard or bearer."),
+    typer.Option(metavar="KIND", help="Webhook signature: github, slack, stripe, standard or bearer."),
 ]
 SecretFile = Annotated[
     typer.FileText | None,
-    typer.Option("--secret-file", help="A file with the hook's secret, if the sender made it; - is stdin."),
+    typer.Option(
+        "--secret-file", help="File with a webhook secret that the sender generated; - reads stdin."
+    ),
 ]
-Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="The prompt for each run.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="Prompt for each run.")]
 Session = Annotated[
     str | None,
     typer.Option("--session", "-s", metavar="ID", help="Session to run in. Default: a new one each time."),
 ]
 Tool = Annotated[
     list[str] | None,
-    typer.Option("--tool", metavar="NAME", help="A tool that its runs can use; repeat for several."),
+    typer.Option("--tool", metavar="NAME", help="Tool that its runs can use. Repeatable."),
 ]
 Approvals = Annotated[
     str | None, typer.Option(metavar="MODE", help="ask, or unattended (deny anything that needs approval).")
@@ -57,7 +64,7 @@ Deliver = Annotated[
     typer.Option(
         "--deliver",
         metavar="PLACE",
-        help="Where results go: a chat as CHANNEL:CHAT, or an https address; repeat for several.",
+        help="Destination for results: CHANNEL:CHAT, or an https URL. Repeatable.",
     ),
 ]
 
@@ -72,7 +79,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 @triggers_app.command("list")
 def triggers_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List all triggers, with their next time."""
+    """List triggers and their next run times."""
     from holdfast.cli.triggers.actions import list_triggers
 
     raise typer.Exit(list_triggers(_flags(data_dir, config), form="json" if as_json else "text"))
@@ -83,7 +90,7 @@ def triggers_list(as_json: AsJson = False, data_dir: DataDir = None, config: Con
     epilog="Example: holdfast triggers add news --cron '0 8 * * 1-5' --zone Europe/Berlin --prompt 'News?'",
 )
 def triggers_add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
     prompt: Prompt = None,
     cron: Cron = None,
     zone: Zone = None,
@@ -122,7 +129,7 @@ def triggers_add(
 def triggers_show(
     trigger: Trigger, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """Show one trigger."""
+    """Show a trigger."""
     from holdfast.cli.triggers.actions import show_trigger
 
     raise typer.Exit(show_trigger(_flags(data_dir, config), trigger, form="json" if as_json else "text"))
@@ -131,7 +138,7 @@ def triggers_show(
 @triggers_app.command("edit", epilog="Example: holdfast triggers edit news --cron '30 7 * * 1-5'")
 def triggers_edit(
     trigger: Trigger,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="A new name.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="New name.")] = None,
     prompt: Prompt = None,
     cron: Cron = None,
     zone: Zone = None,
@@ -148,7 +155,7 @@ def triggers_edit(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Change a trigger, from its next time on."""
+    """Edit a trigger, from its next run on."""
     from holdfast.cli.triggers.actions import edit_trigger
 
     fields = _given(
@@ -161,7 +168,7 @@ def triggers_edit(
 
 @triggers_app.command("pause")
 def triggers_pause(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Let nothing fire until it is resumed."""
+    """Pause a trigger."""
     from holdfast.cli.triggers.actions import change_trigger
 
     raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "pause"))
@@ -169,7 +176,7 @@ def triggers_pause(trigger: Trigger, data_dir: DataDir = None, config: Config = 
 
 @triggers_app.command("resume")
 def triggers_resume(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Resume a trigger that is paused, or held because the clock was ahead."""
+    """Resume a paused trigger, or one held because the clock was ahead."""
     from holdfast.cli.triggers.actions import change_trigger
 
     raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "resume"))
@@ -177,7 +184,7 @@ def triggers_resume(trigger: Trigger, data_dir: DataDir = None, config: Config =
 
 @triggers_app.command("run")
 def triggers_run(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Fire now, even if it is paused. A running server does it."""
+    """Fire a trigger now, even if it's paused. A running server starts the run."""
     from holdfast.cli.triggers.actions import change_trigger
 
     raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "run"))
@@ -186,11 +193,11 @@ def triggers_run(trigger: Trigger, data_dir: DataDir = None, config: Config = No
 @triggers_app.command("missed")
 def triggers_missed(
     trigger: Trigger,
-    skip: Annotated[bool, typer.Option("--skip", help="Make up for nothing.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Skip all missed runs.")] = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Run once for the times that a trigger missed, or skip them."""
+    """Run a trigger once for all its missed runs, or skip them."""
     from holdfast.cli.triggers.actions import answer_missed
 
     answer = "skip" if skip else "run"
@@ -199,7 +206,7 @@ def triggers_missed(
 
 @triggers_app.command("secret")
 def triggers_secret(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Replace the secret of a webhook, and print the new one, once."""
+    """Replace a webhook's secret and print the new one once."""
     from holdfast.cli.triggers.actions import new_secret
 
     raise typer.Exit(new_secret(_flags(data_dir, config), trigger))
@@ -207,7 +214,7 @@ def triggers_secret(trigger: Trigger, data_dir: DataDir = None, config: Config =
 
 @triggers_app.command("remove")
 def triggers_remove(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Delete a trigger. Sessions that it began stay."""
+    """Delete a trigger. Keeps the sessions it started."""
     from holdfast.cli.triggers.actions import remove_trigger
 
     raise typer.Exit(remove_trigger(_flags(data_dir, config), trigger))
@@ -217,7 +224,7 @@ def triggers_remove(trigger: Trigger, data_dir: DataDir = None, config: Config =
 def triggers_history(
     trigger: Trigger, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
-    """Show what a trigger did, newest first."""
+    """Show a trigger's history, newest first."""
     from holdfast.cli.triggers.actions import show_history
 
     raise typer.Exit(show_history(_flags(data_dir, config), trigger, form="json" if as_json else "text"))
@@ -235,7 +242,7 @@ def triggers_next(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Show the next five times, before you save them."""
+    """Preview the next five run times of a schedule."""
     from holdfast.cli.triggers.actions import show_next
 
     fields = _given(cron=cron, zone=zone, every=every, at=at)

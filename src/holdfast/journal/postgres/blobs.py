@@ -192,7 +192,7 @@ class PostgresBlobs:
         return f"{in_words(found)}, but {UNCONFIGURED}" if found else ""
 
     async def close(self) -> None:
-        """Wait for running queries, then end all connections."""
+        """End all connections at once."""
         await self._pool.close()
 
 

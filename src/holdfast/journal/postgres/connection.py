@@ -246,7 +246,10 @@ class Pool:
         task = asyncio.create_task(self._work(work), name=f"holdfast {self._purpose}")
         self._running.add(task)
         task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise StoreClosed("the store is closed")
+        return task.result()
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
@@ -294,8 +297,10 @@ class Pool:
             self._idle.append(connection)
 
     async def close(self) -> None:
-        """Wait for running queries, then end all connections."""
+        """End all connections at once: the callers of running queries get StoreClosed."""
         self._closed = True
+        for task in self._running:
+            task.cancel()
         while self._running:
             await asyncio.wait(list(self._running))
         while self._idle:

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from typing_extensions import override
 
-from holdfast.codec import UnreadableEvent, encode
+from holdfast.codec import UnreadableEvent, bodies_of
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import (
     TRANSIENT_AT_OPENING,
@@ -21,6 +21,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogKind,
     LogWatch,
     OwnedElsewhere,
     Pace,
@@ -54,6 +55,17 @@ from holdfast.supervision import BackgroundTasks
 from holdfast.values import LogEnd
 
 _log = logging.getLogger(__name__)
+
+
+class _Unwatched(LogWatch):
+    """A log that other nodes write to: a notice of that may be late or lost."""
+
+    __slots__ = ()
+
+    @property
+    @override
+    def position(self) -> None:
+        return None
 
 
 class PostgresStore(PostgresReader, Store):
@@ -382,8 +394,7 @@ class PostgresStore(PostgresReader, Store):
         size = 0
         is_quiet = fence is not None and not when and idempotency_key is None
         deltas = self._types.deltas
-        for event in events:
-            body = encode(event)
+        for event, body in zip(events, bodies_of(events), strict=True):
             size += len(body)
             if type(event) not in deltas:
                 is_quiet = False
@@ -428,14 +439,11 @@ class PostgresStore(PostgresReader, Store):
 
     @override
     def watch(self, session_id: str) -> LogWatch:
-        return self._tails.watch(session_id, hears_others=self._hears_others)
+        return _Unwatched()
 
     @override
-    def changes(self) -> Changes[str]:
-        return self._tails.changes()
-
-    def _hears_others(self) -> bool:
-        return self._listener.is_ready.is_set() and not self._listener.is_polling
+    def changes(self, *, of: LogKind = "all") -> Changes[str]:
+        return self._tails.changes(of)
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         """What a follower gets next; if the newest records aren't in memory yet, a notice is coming."""

@@ -47,7 +47,7 @@ class AppendJob(WriteJob):
     fence: Fence | None
     when: Sequence[Condition]
     idempotency_key: IdempotencyKey | None
-    rows: "tuple[ListedSession, Sequence[RunRow]] | None" = None
+    rows: "tuple[ListedSession, Sequence[RunRow]] | None" = None  # of an append that is more than deltas
 
     def work(self, transaction: "Transaction") -> Any:
         """Assign seqs to the events and write them."""
@@ -56,9 +56,11 @@ class AppendJob(WriteJob):
     def publish(self) -> None:
         """Cache the new rows, then wake the session's followers, which will ask for them."""
         if type(self.result) is Appended:
-            if self.rows is not None:
+            if self.rows is None:
+                self.tails.publish_deltas([(self.session_id, self.records)])
+            else:
                 self.row_cache.keep(*self.rows)
-            self.tails.publish(self.session_id, self.records)
+                self.tails.publish_news(self.session_id, self.records)
 
 
 class TransactionJob(WriteJob):

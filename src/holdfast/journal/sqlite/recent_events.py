@@ -17,6 +17,7 @@ from holdfast.journal.sqlite.tuning import Tuning
 
 COLUMNS = 5
 ROWS_MAX = 64
+FEW_ROWS = 8  # up to so many, there is a statement for each number of rows; above, for powers of two
 MOVED_MAX = 16_000
 MOVED_BYTES_MAX = 2 * 1024 * 1024
 # An event that fills much of a page goes straight into its log.
@@ -82,7 +83,7 @@ class RecentEvents:
         start, left = 0, len(self._small) // COLUMNS
         self._rows += left
         while left:
-            count = min(ROWS_MAX, 1 << left.bit_length() - 1)
+            count = left if left <= FEW_ROWS else min(ROWS_MAX, 1 << left.bit_length() - 1)
             end = start + count * COLUMNS
             self._db.execute(insert_events(count), self._small[start:end])
             start, left = end, left - count

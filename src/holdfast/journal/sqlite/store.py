@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 from typing_extensions import override
 
-from holdfast.codec import UnreadableEvent, encode
+from holdfast.codec import UnreadableEvent, bodies_of
 from holdfast.events import Event, Input
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.index import ListedSession
@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogKind,
     LogWatch,
     Pace,
     Record,
@@ -210,8 +211,7 @@ class SqliteStore(SqliteReader, Store):
         assert events, "an append holds at least one event"
         records: list[Record] = []
         size = 0
-        for event in events:
-            body = encode(event)
+        for event, body in zip(events, bodies_of(events), strict=True):
             size += len(body)
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
@@ -272,8 +272,8 @@ class SqliteStore(SqliteReader, Store):
         return self._tails.watch(session_id)
 
     @override
-    def changes(self) -> Changes[str]:
-        return self._tails.changes()
+    def changes(self, *, of: LogKind = "all") -> Changes[str]:
+        return self._tails.changes(of)
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         return await self.read(session_id, after=after, limit=limit)

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.events import Event
+from holdfast.events import Event, RunQueued, SessionCreated, SessionForked
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.journal import (
@@ -21,6 +21,7 @@ from holdfast.interfaces.journal import (
     Declined,
     FenceLost,
     IdempotencyKey,
+    IfSessionNew,
     KeyConflict,
     Replayed,
 )
@@ -51,6 +52,7 @@ class Transaction:
         self._recent = RecentEvents(connection, self._sql, tuning or Tuning())
         self._sessions: dict[str, LogHead] = {}
         self._runs: dict[str, rows.RunRow] = {}
+        self._new_runs: set[str] = set()  # ids that no run had before this commit
         self._asks: dict[str, rows.AskRow] = {}
         self._texts: dict[int, str] = {}
         self._blobs: list[tuple[str, int]] = []
@@ -123,14 +125,17 @@ class Transaction:
                 f"the store was opened by another process (its fence is {self._fence}, ours was "
                 f"{work.fence.number}): this process may no longer write for its runs"
             )
-        head = self._head(work.session_id)
         if work.idempotency_key is not None and (known := self._used(work.idempotency_key, work)) is not None:
             return known
         first = work.records[0].event
-        declined = refusal(first, head, session_id=work.session_id, when=work.when, known=self)
-        if declined is not None:
-            return declined
-        head = head or self._create(work.session_id)
+        head = self._begun(work, first)
+        if head is None:
+            head = self._head(work.session_id)
+            declined = refusal(first, head, session_id=work.session_id, when=work.when, known=self)
+            if declined is not None:
+                return declined
+            head = head or self._create(work.session_id)
+            assert head is not None, "the file has no such session"
         head.last_ms = keep_order(work.records, head.last_ms)
         seq, key = head.last_seq, head.key
         add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
@@ -158,24 +163,33 @@ class Transaction:
     def flush(self) -> None:
         """Write what was gathered so far; the caller commits."""
         self._recent.flush()
-        self._many("update_session", [asdict(head.row) for head in self._sessions.values()])
-        self._many("put_run", [asdict(row) for row in self._runs.values()])
-        self._many("put_ask", [asdict(row) for row in self._asks.values()])
-        self._many("put_blob_ref", self._blobs)
         used = [asdict(row) | {"session": key} for (key, *_), row in self._usage.items()]
-        self._many("add_usage", used)
-        self._many("add_session_usage", used)
-        self._many("delete_search_text", [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF])
-        self._many("insert_search_text", list(self._texts.items()))
+        gathered: tuple[tuple[str, Sequence[Any]], ...] = (
+            ("update_session", [asdict(head.row) for head in self._sessions.values()]),
+            ("put_run", [asdict(row) for row in self._runs.values()]),
+            ("put_ask", [asdict(row) for row in self._asks.values()]),
+            ("put_blob_ref", self._blobs),
+            ("add_usage", used),
+            ("add_session_usage", used),
+            ("delete_search_text", [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF]),
+            ("insert_search_text", list(self._texts.items())),
+        )
+        for name, bindings in gathered:
+            if bindings:
+                self._db.executemany(self._sql[name], bindings)
         self._clear()
-
-    def _many(self, name: str, bindings: Sequence[Any]) -> None:
-        if bindings:
-            self._db.executemany(self._sql[name], bindings)
 
     def _clear(self) -> None:
         self._recent.clear()
-        for gathered in (self._sessions, self._runs, self._asks, self._texts, self._blobs, self._usage):
+        for gathered in (
+            self._sessions,
+            self._runs,
+            self._new_runs,
+            self._asks,
+            self._texts,
+            self._blobs,
+            self._usage,
+        ):
             gathered.clear()
         for remembered in (self._heads, self._open_runs):
             while len(remembered) > HEADS_MAX:
@@ -245,11 +259,28 @@ class Transaction:
         self._heads.move_to_end(session_id)
         return head
 
-    def _create(self, session_id: str) -> LogHead:
-        row = rows.SessionRow(session_id=session_id)
-        ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
-        head = self._heads[session_id] = LogHead(key, row)
+    def _begun(self, work: AppendJob, first: Event) -> LogHead | None:
+        """The head of a session that the append may only create; None if it exists, and for other appends.
+
+        The insert finds out whether the session exists, so that a new one costs no read. It has no runs yet,
+        unless it is a fork, which has those of another session.
+        """
+        if not work.when or not isinstance(first, SessionCreated) or work.session_id in self._heads:
+            return None
+        if any(type(condition) is not IfSessionNew for condition in work.when):
+            return None
+        head = self._create(work.session_id)
+        events = [record.event for record in work.records]
+        if head is not None and not any(isinstance(event, SessionForked) for event in events):
+            self._new_runs.update(event.run_id for event in events if isinstance(event, RunQueued))
         return head
+
+    def _create(self, session_id: str) -> LogHead | None:
+        """The head of a new session; None if there is one with this id."""
+        row = rows.SessionRow(session_id=session_id)
+        for (key,) in self._db.execute(self._sql["insert_session"], asdict(row)):
+            self._heads[session_id] = LogHead(key, row)
+        return self._heads.get(session_id)
 
     def _used(self, idempotency_key: IdempotencyKey, work: AppendJob) -> Replayed | KeyConflict | None:
         found = self._one("once", {"key": idempotency_key.key, "now_ms": work.records[0].event.at_ms})
@@ -261,7 +292,7 @@ class Transaction:
     def known_run(self, run_id: str) -> rows.RunRow | None:
         """The row of a run, written or gathered."""
         known = self._runs.get(run_id) or self._open_runs.get(run_id)
-        if known is not None:
+        if known is not None or run_id in self._new_runs:
             return known
         found = self._one("run", {"run_id": run_id})
         row = row_of(rows.RunRow, found) if found else None

@@ -179,8 +179,7 @@ def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[Call
     if others and is_over:
         raise Problem(
             429,
-            f"The calls of the key '{key}' that are under way may use up its budget of today. Try again when "
-            "they have ended",
+            f"Calls in progress might use up today's budget for key '{key}'. Try again when they end",
             code="budget_in_use",
             headers={"Retry-After": str(_OTHERS_END_S)},
         )

@@ -22,7 +22,6 @@ from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.admission import PeerAdmission, whole_body
 from holdfast.server.problems import Problem, bad_request, problem_of
-from holdfast.server.relay.surfaces import error_body
 from holdfast.server.unserved import not_of_this_route
 
 _log = logging.getLogger(__name__)
@@ -192,6 +191,8 @@ class AccessMiddleware:
                 _log.warning(
                     "request %s got status %d: %s", request_id.decode(), problem.status, problem.code
                 )
+            from holdfast.server.relay.surfaces import error_body  # the shapes of providers' errors
+
             wire = "anthropic" if scope["path"].startswith(_ANTHROPIC_PATH) else "chat"
             await response.send_whole(problem.status, error_body(problem, wire=wire), problem.headers)
 

@@ -64,11 +64,14 @@ class WorkspaceAccess:
             await self.allowed(folder)
 
     async def check_session(self, session_id: str) -> None:
-        """Raise a Problem unless the caller can choose the workspaces of the session and of its open runs."""
+        """Raise a Problem unless the caller can choose the workspaces of the session and its runs.
+
+        Those are its open runs and its newest one, whose workspace an approval mode is for.
+        """
         if self._is_admin() or (row := await self._store.session(session_id)) is None:
             return
         state = await self._states(session_id)
-        for folder in {row.workspace, *(run.settings.workspace for run in state.open_runs)}:
+        for folder in {row.workspace, state.folder, *(run.settings.workspace for run in state.open_runs)}:
             await self.allowed(folder)
 
     async def for_run(self, session_id: str, folder: str) -> str:

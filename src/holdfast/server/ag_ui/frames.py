@@ -202,10 +202,7 @@ class AgUiFeed(SpanFeed):
 
     @override
     def next_check_s(self, silent_s: float) -> float | None:
-        limits = self._deps.limits
-        return (
-            None if self._line(silent_s) is None else max(limits.live_after_s - silent_s, limits.live_every_s)
-        )
+        return self._deps.limits.next_live_s(silent_s)
 
 
 def _sse(event: AgUiEvent, *, seq: int | None = None) -> bytes:

@@ -1,6 +1,6 @@
 """POST /ag-ui: a run of an AG-UI client, begun, continued or read again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
@@ -20,6 +20,7 @@ from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.ag_ui.frames import AgUiFeed, AgUiView
 from holdfast.server.ag_ui.messages import chat_messages
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.openai.client_tools import (
     Declared,
     declared_tools,
@@ -29,6 +30,7 @@ from holdfast.server.openai.client_tools import (
 from holdfast.server.openai.messages import ClientInput, parse_messages
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.routing import Endpoint
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.inputs import answered_or_stale, approval_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
@@ -245,3 +247,11 @@ def _cursor(request: Request) -> int | None:
     """The seq after which to continue; None if the whole stream is wanted."""
     given = request.headers.get("last-event-id", "")
     return int(given[:18]) if given.isascii() and given.isdigit() else None
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    ag_ui = AgUiRoutes(parts.deps, parts.runs, parts.disconnects)
+    return {
+        "ag_ui.run": ag_ui.run,
+    }

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,9 @@ from holdfast.server.files.downloads import (
 from holdfast.server.files.folders import PAGE_MAX, BadCursor, PageWanted, folder_page
 from holdfast.server.files.places import SecretRefused, normal_path
 from holdfast.server.files.uploads import AlreadyThere, ProtectedRefused, store_file
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.routing import Endpoint
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.transport.bodies import flag, has_already, json_response, read_body, whole_number
 from holdfast.tools.files.contents import ChangedMeanwhile
@@ -94,7 +96,7 @@ class FileRoutes:
             if begin == end:
                 raise Problem(
                     416,
-                    f"The file has {opened.size} bytes, so it has no such part",
+                    f"Range not satisfiable: the file has {opened.size} bytes",
                     code="no_such_range",
                     param="Range",
                     headers={"Content-Range": f"bytes */{opened.size}"},
@@ -192,3 +194,13 @@ def _problem(refused: PathRefused) -> Problem:
             return Problem(409, text, code="file_exists", param="path")
         case _:
             return Problem(400, text, code="path_refused", param="path")
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    files = FileRoutes(parts.deps)
+    return {
+        "files.list": files.list,
+        "files.read": files.read,
+        "files.write": files.write,
+    }

@@ -158,10 +158,7 @@ class RunCallFeed(SpanFeed):
 
     @override
     def next_check_s(self, silent_s: float) -> float | None:
-        limits = self._deps.limits
-        if self._call.cursor.token is None or self._line(silent_s) is None:
-            return None
-        return max(limits.live_after_s - silent_s, limits.live_every_s)
+        return None if self._call.cursor.token is None else self._deps.limits.next_live_s(silent_s)
 
     def _line(self, silent_s: float) -> str | None:
         """The live line; None while the run isn't active."""

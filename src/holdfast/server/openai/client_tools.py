@@ -216,8 +216,8 @@ def _not_waited_for(
     ]
     unknown = [result.tool_call_id for result in results if result.tool_call_id not in waited_for]
     text = (
-        f"No tool call {', '.join(unknown)[:200]} waits for a result. The run waits for the results of "
-        f"{', '.join(waited_for)}: send exactly those"
+        f"No pending tool call has the id {', '.join(unknown)[:200]}. Send results for exactly these: "
+        f"{', '.join(waited_for)}"
     )
     return bad_request(text, param=param, code="tool_result_unknown")
 

@@ -9,7 +9,7 @@ from holdfast.api.openai import CompactedResponse, CompactResponseRequest, Input
 from holdfast.api.runs import RawInput
 from holdfast.folds.entries import Notice
 from holdfast.folds.rows import RunRow
-from holdfast.messages import ModelRequest, ToolSpec, UserMessage, estimated_tokens
+from holdfast.messages import ModelRequest, ToolSpec, UserMessage
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import declared_tools
@@ -52,6 +52,7 @@ class OpenAIContextRoutes:
             tool.name: ToolSpec(tool.name, tool.description, tool.schema)
             for tool in declared_tools(wanted).tools
         }
+        await deps.agent.until_opened()
         own = [spec for spec in deps.agent.tools_now().specs() if spec.name not in brought]
         asked = ModelRequest(
             messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),
@@ -59,7 +60,7 @@ class OpenAIContextRoutes:
             tools=(*own, *brought.values()),
             output=await responses_output(wanted.text),
         )
-        counted = InputTokens(object="response.input_tokens", input_tokens=estimated_tokens(asked))
+        counted = InputTokens(object="response.input_tokens", input_tokens=asked.input_tokens)
         return json_response(counted, headers=ESTIMATE)
 
     async def compact(self, request: Request, body: bytes) -> Any:

@@ -17,7 +17,7 @@ SENT_UP = frozenset(
         "x-client-request-id",
     }
 )
-SENT_UP_PREFIXES = ("x-codex-", "x-stainless-")
+SENT_UP_PREFIXES = (b"x-codex-", b"x-stainless-")
 # However the configuration is written, these never leave.
 NEVER_UP = frozenset(
     {
@@ -67,13 +67,14 @@ class HeadersUp:
     def __init__(self, also: Iterable[str] = ()) -> None:
         wanted = SENT_UP | {name.lower() for name in also}
         never = NEVER_UP | {name for name in wanted if name.startswith(NEVER_UP_PREFIXES)}
-        self._wanted = wanted - never
+        self._wanted = frozenset(name.encode() for name in wanted - never)
 
     def of(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         """Those of one request; a server gives all names in lower case."""
-        passed = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
         return {
-            name: value for name, value in passed if name in self._wanted or name.startswith(SENT_UP_PREFIXES)
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in self._wanted or name.startswith(SENT_UP_PREFIXES)
         }
 
 

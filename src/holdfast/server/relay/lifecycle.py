@@ -68,12 +68,14 @@ class RelayParser(MappingParser):
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         try:
-            return super().parse(frame)
+            events = super().parse(frame)
         except MalformedFrame:
             whole = with_whole_characters(frame.data)
             if whole == frame.data:
                 raise
-            return super().parse(SseFrame(frame.event, whole))
+            events = super().parse(SseFrame(frame.event, whole))
+        self._secrets.add_frame(frame.data, events)
+        return events
 
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:

@@ -91,7 +91,9 @@ class Numbers(msgspec.Struct):
     def check(self) -> None:
         """Raise a Problem that names a number which no server can honor."""
         for name, allowed in RANGES.items():
-            _check(getattr(self, name), allowed, param=name)
+            value = getattr(self, name)
+            if value is not None:
+                _check(value, allowed, param=name)
         for outer, ranges in INNER_RANGES.items():
             inside = _table(getattr(self, outer))
             for name, allowed in ranges.items():
@@ -102,7 +104,7 @@ class Numbers(msgspec.Struct):
         """The most tokens of one answer, thinking included; 0 if the request sets no limit."""
         budget = _table(self.thinking).get("budget_tokens")
         limits = (self.max_tokens, self.max_completion_tokens, self.max_output_tokens, budget)
-        return max(0, *(int(limit or 0) for limit in limits))
+        return max(0, 0, *map(int, filter(None, limits)))
 
     @property
     def answers(self) -> int:

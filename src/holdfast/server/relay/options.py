@@ -9,7 +9,7 @@ from holdfast.targets import Target
 from holdfast.values import RelayKeep
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
-    from holdfast.models.attempt import CallDeps
+    from holdfast.models.call_deps import CallDeps
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
 

@@ -44,6 +44,7 @@ _TOP = msgspec.json.Decoder(_Top)
 _ONE_MODEL = msgspec.json.Decoder(_Model)
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _COUNTED = tuple(name for name in _Top.__struct_fields__ if name != "model")
+_COUNTED_KEY = re.compile(rb'"(%b)"' % b"|".join(name.encode() for name in _COUNTED))
 _MARK = "\ue000".encode()  # for private use, so in no key
 
 
@@ -102,8 +103,11 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
     if not isinstance(top.model, str) or not top.model:
         raise bad_request("'model' must name a model", param="model")
     top.check()
-    _check_once(readable)
-    start, end = _place_of_model(readable)
+    place = _place_if_compact(readable)
+    if place is None:
+        _check_once(readable)
+        place = _place_of_model(readable)
+    start, end = place
     return RawRequest(
         before=body[:start],
         model=top.model,
@@ -111,7 +115,7 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         wire=wire,
         is_streamed=top.stream is True,
         asks_to_reason=_REASONING.search(body) is not None,
-        includes_usage=_USAGE.search(body) is not None,
+        includes_usage=b'"include_usage"' in body and _USAGE.search(body) is not None,
         output_tokens_max=top.output_tokens_max,
         answers=top.answers,
         bound_by=_bound_by(body, top, wire),
@@ -130,6 +134,21 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> tuple[T, bytes]:
         if whole == body:
             raise
         return decoder.decode(whole), whole
+
+
+def _place_if_compact(body: bytes) -> tuple[int, int] | None:
+    """Where the value of the top-level model is, in a body without white space between its fields.
+
+    Then the lengths of the fields add up to that of the body, so none of them occurs twice or is spelled with
+    escapes. Searching a long conversation for such fields would take longer than decoding it.
+    """
+    place, at = None, 1
+    for name, value in _KEYS.decode(body).items():
+        start = at + len(name.encode()) + 3
+        at = start + len(value) + 1
+        if name == "model":
+            place = start, at - 1
+    return place if at == len(body) else None
 
 
 def _place_of_model(body: bytes) -> tuple[int, int]:
@@ -157,10 +176,11 @@ def _check_once(body: bytes) -> None:
 
     Keys that could be such a field get a number each; the decoder then says which of them are top-level.
     """
+    seen = _COUNTED_KEY.findall(body)
     is_escaped = _ESCAPED_LETTER.search(body) is not None
-    suspects = [name for name in _COUNTED if is_escaped or body.count(b'"%b"' % name.encode()) > 1]
-    if not suspects:
+    if not is_escaped and len(seen) == len(set(seen)):
         return
+    suspects = [name for name in _COUNTED if is_escaped or seen.count(name.encode()) > 1]
     keys = re.compile(rb'"(%b)"(?=\s*:)' % b"|".join(name.encode() for name in suspects))
     found = list(keys.finditer(body))
     marks = [(match.span(1), b"%b%b/%d" % (_MARK, match[1], at)) for at, match in enumerate(found)]

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from holdfast import events as e
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import ModelRequest, estimated_tokens
+from holdfast.messages import ModelRequest
 from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.budgets import CallReservation
@@ -121,9 +121,7 @@ class RelayRoutes:
         if not targets:
             raise self._names.not_found(raw.model)
         asked = await translated_with_images(raw, self._deps.options, {})
-        return json_response(
-            {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
-        )
+        return json_response({"input_tokens": asked.input_tokens}, headers={"X-Holdfast-Estimate": "true"})
 
     async def _model_targets(self, request: Request, body: bytes) -> tuple[Target, ...]:
         """The targets for a route that relays every name, except an agent's, which it can't run."""
@@ -152,7 +150,7 @@ class RelayRoutes:
         if surface is COMPACTING:
             raise not_at_target(surface.path, targets[0])
         asked = await translated_with_images(raw_request(body, surface.wire), self._deps.options, {})
-        counted = {"object": "response.input_tokens", "input_tokens": estimated_tokens(asked)}
+        counted = {"object": "response.input_tokens", "input_tokens": asked.input_tokens}
         return json_response(counted, headers={"X-Holdfast-Estimate": "true"})
 
     async def plain(self, request: Request) -> Any:

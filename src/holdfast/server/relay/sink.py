@@ -1,5 +1,7 @@
 """Where the events of a relayed call go: into the metrics and the call's record, by its API key."""
 
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -13,7 +15,10 @@ from holdfast.server.relay.output import RelayOutput
 from holdfast.values import Failure
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_TOKENS: Mapping[str, Callable[[e.Usage], int]] = {
+    name: attrgetter(name)
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+}
 
 
 class AskedBy(msgspec.Struct, frozen=True):
@@ -82,5 +87,5 @@ class RelaySink(UnrecordedSink):
             estimated=any(used.estimated for used in self._used),
             cost_usd=sum(costs) if costs else None,
             ms=int(1000 * (self._clock.monotonic_s() - self._began_s)),
-            **{name: sum(getattr(used, name) for used in self._used) for name in _TOKENS},
+            **{name: sum(map(tokens, self._used)) for name, tokens in _TOKENS.items()},
         )

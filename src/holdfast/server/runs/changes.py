@@ -1,7 +1,7 @@
 """What runs changed, over HTTP: see it, undo it, redo it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import TypeAlias
@@ -31,7 +31,9 @@ from holdfast.runner.undo import UndoPreview, Undos, UndoWanted
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.routing import Endpoint
 from holdfast.server.runs.runs import row_of
 from holdfast.server.sessions.window import UNDOS_MAX, undo_shown
 from holdfast.server.transport.bodies import json_response, parsed, read_body
@@ -259,3 +261,14 @@ def _mark(one: NotCovered | None) -> str:
 def _problem(refused: CannotUndo) -> Problem:
     status = {"file_not_changed": 404, "snapshot_gone": 410}.get(refused.code, 409)
     return Problem(status, str(refused), code=refused.code)
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    changes = ChangeRoutes(parts.deps)
+    return {
+        "changes.show": changes.changes,
+        "changes.preview": changes.preview,
+        "changes.undo": changes.undo,
+        "changes.redo": changes.redo,
+    }

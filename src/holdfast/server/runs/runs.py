@@ -149,7 +149,7 @@ class RunRoutes:
             more["mark"] = await self._mark(row)
         if row.outcome is None and not live.known and not more.get("mark"):
             more["mark"] = (
-                f"Server {live.server or 'that works on it'} doesn't answer, so what it does is not known"
+                f"Server {live.server or 'of this run'} isn't responding, so the run's status is unknown"
             )
         return run_shown(state, **more)
 

@@ -186,7 +186,7 @@ class SessionRoutes:
         deps = self._deps
         session_id = (await session_of(deps, request)).row.session_id
         if not (await deps.supervisor.place(session_id)).is_away:
-            why = "A server that has the session's files is running, so the session can go on there"
+            why = "No need to move the session: a server with its files is running"
             raise Problem(409, why, code="session_not_away")
         moved = e.SessionMoved(at_ms=deps.clock.now_ms(), by=request.scope[KEY_NAME])
         if not await deps.inbox.put(session_id, moved):

@@ -32,13 +32,13 @@ class Live:
 
     def __init__(self, lines: LinesKnown, *, limits: Limits, view: View) -> None:
         self._lines = lines
-        self._limits = limits
+        self.limits = limits
         self._field = "event" if view == "hermes" else "type"
         self._shown: Mapping[str, str] = {}
 
     def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         """The lines that have changed, once the stream has been silent for long enough."""
-        if silent_s < self._limits.live_after_s:
+        if silent_s < self.limits.live_after_s:
             return ()
         lines = self._lines(silent_s)
         if lines is None:
@@ -53,9 +53,7 @@ class Live:
     def next_check_s(self, silent_s: float) -> float | None:
         """When to look for changed lines again; None while no run has a line."""
         lines = self._lines(silent_s)
-        if lines is not None and not lines:
-            return None
-        return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
+        return None if lines is not None and not lines else self.limits.next_live_s(silent_s)
 
 
 class RunFeed(Feed):
@@ -81,9 +79,10 @@ class RunFeed(Feed):
     def _frames(self, records: Sequence[Record]) -> list[bytes]:
         frames: list[bytes] = []
         for record in records:
-            if run_of(record.event) == self._row.run_id:
+            event = record.event
+            if run_of(event) == self._row.run_id:
                 frames.append(record.frame)
-                if isinstance(record.event, e.RunEnded):
+                if isinstance(event, e.RunEnded):
                     self.is_over = True
                     return [*frames, CLOSED]
         return frames
@@ -98,7 +97,7 @@ class RunFeed(Feed):
 
     @override
     def next_check_s(self, silent_s: float) -> float | None:
-        return self._live.next_check_s(silent_s)
+        return self._live.limits.next_live_s(silent_s)  # the stream ends with its run
 
 
 class HermesFeed(RunFeed):

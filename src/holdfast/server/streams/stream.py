@@ -240,12 +240,12 @@ class EventStream:
                     return
                 if frames:
                     self._frame_s = self._sent_s = self._now_s()
-                else:
+                elif self._is_due:
                     frames = self._ephemeral_frames()
                 for piece in _pieces(frames):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-                in_a_row += len(frames)
-                if not frames or in_a_row >= FRAMES_IN_A_ROW_MAX:
+                in_a_row += len(frames) or 1
+                if in_a_row >= FRAMES_IN_A_ROW_MAX:
                     # Neither a log in memory nor an idle socket makes this task wait, so it must yield.
                     in_a_row = 0
                     await asyncio.sleep(0)

@@ -136,6 +136,7 @@ async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDe
     if wanted.budget is not None:
         changes["budget"] = budget_of(wanted.budget)
     if wanted.tools is not None:
+        await deps.agent.until_opened()
         changes["tools"] = _checked_tools(wanted.tools, deps)
     if wanted.deliver is not None:
         changes["deliver"] = await checked_places(deps, wanted.deliver)
@@ -198,9 +199,7 @@ def _check(settings: TriggerSettings) -> None:
     if settings.session_id:
         checked_session_id(settings.session_id)
     if isinstance(settings.when, AfterRun) and settings.when.session_id == settings.session_id:
-        raise bad_request(
-            "A session can't be asked after each of its own runs: that never ends", param="after"
-        )
+        raise bad_request("A session can't trigger itself: 'after' would loop forever", param="after")
     if not 0 <= settings.grace_s <= 86_400:  # noqa: PLR2004  # a day
         raise bad_request("'grace_s' must be between 0 and 86400", param="grace_s")
     if settings.failures_max < 0:

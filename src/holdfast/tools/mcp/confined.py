@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.sandbox.confinement import Confinement
@@ -29,7 +29,7 @@ _SETTING = "[mcp_servers.sandbox]"
 class ServerConfiner:
     """Confines the MCP servers of one Holdfast."""
 
-    sandbox: Sandbox
+    opened: Callable[[], Sandbox]  # blocks until it's tested
     profiles: ServerProfiles
 
     def confinement(self, label: str, config: McpServerConfig) -> Confinement | None:
@@ -37,13 +37,13 @@ class ServerConfiner:
 
         Only bubblewrap can hide the secrets of a home folder that is readable otherwise.
         """
-        if config.access is None or self.sandbox.backend != "bubblewrap":
+        if config.access is None or (sandbox := self.opened()).backend != "bubblewrap":
             return None
         cwd = os.path.realpath(config.cwd or os.getcwd())  # noqa: PTH109
         profile = self.profiles.profile(label, config.command, config.env, cwd=cwd, access=config.access)
         if profile and profile.shortfall:
             _log.warning("MCP server %s: %s", label, profile.shortfall)
-        return Confinement(self.sandbox, profile) if profile else None
+        return Confinement(sandbox, profile) if profile else None
 
 
 def variables(confinement: Confinement | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,11 +15,13 @@ from holdfast.policy.autorun_files import is_protected
 from holdfast.policy.host_rules import EVERY_HOST, BadHost, host_rules, plain_name
 from holdfast.policy.lifts import why_not_given
 from holdfast.policy.path_facts import is_within
-from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.shell.connections import is_loopback
 from holdfast.values import Lift
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.confinement import Confiner
 
 ITEMS_MAX = 20
 SANDBOXED = (
@@ -74,7 +76,7 @@ class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def lift_for(
     needs: ShellNeeds,
     workspace: Path,
-    confiner: Confiner | None,
+    confiner: "Confiner | None",
     *,
     connects_to: Callable[[], Iterable[str]] = tuple,
 ) -> Lift:

@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
-from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.launch import Launch, Lifetime, StartReport
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import LiveText
@@ -26,6 +25,9 @@ from holdfast.tools.shell.pump import Pump, Sink, Wake, Why
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
 from holdfast.tools.shell.tags import put_tag, tagged
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.confinement import Confinement
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
@@ -42,7 +44,7 @@ class Command:
     environment: Mapping[str, str]
     stdin: bytes = b""
     pass_fds: tuple[int, ...] = ()
-    confinement: Confinement | None = None  # None: without a sandbox
+    confinement: "Confinement | None" = None  # None: without a sandbox
 
     @property
     def is_owned(self) -> bool:

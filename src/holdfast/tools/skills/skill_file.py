@@ -4,10 +4,6 @@ import re
 from dataclasses import dataclass, field
 from typing import cast
 
-import yaml
-
-from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
-
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
 FRONT_CHARS_MAX = 8_000
@@ -67,11 +63,17 @@ def is_skill_name(name: str) -> bool:
 
 def skill_file(name: str, description: str, body: str) -> str:
     """The text of a SKILL.md with this content."""
+    import yaml  # takes a while, and only few read or write a skill
+
     front = yaml.safe_dump({"name": name, "description": description}, allow_unicode=True, sort_keys=False)
     return f"---\n{front}---\n\n{body.strip()}"
 
 
 def _fields(front: str) -> dict[str, object]:
+    import yaml
+
+    from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
+
     try:
         # Every value is text: readers disagree about tags, dates and numbers.
         found = parse_yaml(front, yaml.BaseLoader, chars_max=FRONT_CHARS_MAX)

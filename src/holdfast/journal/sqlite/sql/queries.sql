@@ -37,6 +37,7 @@ INSERT INTO sessions (session_id, epoch, title, titled, source, workspace, previ
                       pinned, archived, purge_at_ms, messages, steers)
 VALUES (:session_id, :epoch, :title, :titled, :source, :workspace, :preview, :created_ms, :updated_ms,
         :pinned, :archived, :purge_at_ms, :messages, :steers)
+ON CONFLICT (session_id) DO NOTHING
 RETURNING key
 
 -- name: update_session

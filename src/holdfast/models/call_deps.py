@@ -1,14 +1,26 @@
-"""What a call costs, from published prices; None if unknown."""
+"""What all model calls share, and the published prices of their tokens."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holdfast.decisions.deadlines import is_local
+from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Blobs
 from holdfast.model_events import TokensUsed
 from holdfast.targets import Target
+
+if TYPE_CHECKING:
+    from holdfast.models.http import ModelHttp
+    from holdfast.models.target_states import TargetStates
+
+SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
+HEDGE_SHARE = 0.5
 
 
 class Prices:
@@ -48,3 +60,18 @@ def _read_table() -> Any:
     table = import_module("genai_prices")
     table.calc_price(table.Usage(input_tokens=1), model_ref="gpt-4o", provider_id="openai")
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class CallDeps:
+    """What all calls share."""
+
+    http: "ModelHttp"
+    shared: "TargetStates"
+    blobs: Blobs
+    clock: Clock
+    random: Callable[[], float]
+    unattended: bool = False
+    prices: Prices = field(default_factory=Prices)
+    silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
+    hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too

@@ -1,0 +1,103 @@
+"""The tools of a server and the sandbox that they run programs in; imported in a thread, beside the start."""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.config.settings import Settings
+from holdfast.host.fast_imports import import_in_background
+from holdfast.host.tools import OpenedTools, ToolWorld
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.tool import Tool
+from holdfast.journal.redacting import RedactingStore
+from holdfast.redaction import Redactor
+from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.git_identity import git_identity
+from holdfast.sandbox.profiles import Profiles, SandboxOptions
+from holdfast.sandbox.sandbox import open_sandbox
+from holdfast.tools.built_in import built_in_tools
+from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.memory.memories import Memories
+from holdfast.tools.memory.tools import ReadNotes, Remember
+from holdfast.tools.recall import SearchSessions
+from holdfast.tools.registry import Registry
+from holdfast.tools.schedule import Schedule
+from holdfast.tools.shell.command_reader import CommandReader
+from holdfast.tools.skills.library import SkillLibrary
+from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
+from holdfast.tools.web.search import WebSearch
+
+_log = logging.getLogger(__name__)
+
+
+def open_all(
+    settings: Settings,
+    world: ToolWorld,
+    registry: Registry,
+    *,
+    further: Callable[[], Mapping[str, Sequence[Tool]]],
+) -> OpenedTools:
+    """Test the sandbox, and put all tools into the registry. Blocks.
+
+    Runs begin afterwards, so none sees half of the tools.
+    """
+    for module in ("runner.owner", "models.call", "models.adapters", "policy.approvals"):
+        import_in_background(f"holdfast.{module}")  # the first run needs it
+    confiner = open_confiner(settings, world.environment, kept_out=world.kept_out)
+    built_in = built_in_tools(
+        world.environment,
+        background=world.background,
+        kept_out=world.kept_out,
+        confiner=confiner,
+        protected=world.protected,
+        keeper=world.keeper,
+    )
+    for group, tools in {"built_in": built_in, **further()}.items():
+        registry.put(group, tools)
+    return OpenedTools(confiner, CommandReader(), SecretFiles(world.environment))
+
+
+def open_confiner(
+    settings: Settings, environment: Mapping[str, str], *, kept_out: tuple[str, ...]
+) -> Confiner:
+    """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
+    wanted = settings.sandbox
+    sandbox = open_sandbox(
+        wanted.mode,
+        settings.data_dir / "sandbox",
+        search=environment.get("PATH", os.defpath),
+        git_config=git_identity(environment),
+    )
+    if sandbox.why:
+        _log.info("sandbox: %s", sandbox.why)
+    for path in (*wanted.write, *wanted.read):
+        if sandbox.confines is not None and not os.path.lexists(path):
+            _log.warning("sandbox: %s doesn't exist, so commands don't have it", path)
+    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    options = SandboxOptions(
+        home=Path.home(),
+        environment=environment,
+        network=network,
+        hosts=() if isinstance(wanted.network, str) else wanted.network,
+        write=wanted.write,
+        read=wanted.read,
+        caches=wanted.caches,
+        own=kept_out,
+    )
+    return Confiner(sandbox, Profiles(options))
+
+
+def tools_with_store(
+    settings: Settings, store: Store, clock: Clock, *, skills: SkillLibrary, secrets: Redactor
+) -> Mapping[str, Sequence[Tool]]:
+    """The tools that use the store, by group."""
+    memories = Memories(store, clock)
+    tools: list[Tool] = [SearchSessions(store), ReadSkill(skills, store, memories)]
+    if settings.agent.memory != "off":
+        tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
+    search = settings.web_search
+    if search.service:
+        tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
+    return {"with_store": tools, "automations": [Schedule(RedactingStore(store, lambda: secrets), clock)]}

@@ -1,0 +1,109 @@
+"""The endpoints of the API, each bound when its feature is first called, so that the start imports none."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from holdfast.api.operations import OPERATIONS
+from holdfast.server.deps import RouteDeps
+from holdfast.server.routing import Endpoint
+from holdfast.server.upkeep.disconnects import Disconnects
+from holdfast.server.upkeep.purging import Purges
+
+if TYPE_CHECKING:
+    from holdfast.server.runs.runs import RunRoutes
+
+# The module whose function `endpoints` binds the endpoints of a name's first part.
+FEATURES: Mapping[str, str] = MappingProxyType(
+    {
+        "ag_ui": "ag_ui.routes",
+        "blobs": "blobs",
+        "browsers": "access.endpoints",
+        "changes": "runs.changes",
+        "channels": "channels.endpoints",
+        "chat": "runs.endpoints",
+        "conversations": "openai.endpoints",
+        "docs": "docs_page",
+        "files": "files.routes",
+        "grants": "runs.endpoints",
+        "health": "health",
+        "hooks": "triggers.endpoints",
+        "inputs": "runs.endpoints",
+        "jobs": "triggers.endpoints",
+        "keys": "access.endpoints",
+        "log": "sessions.endpoints",
+        "mcp": "mcp.endpoints",
+        "memory": "memory",
+        "metrics": "metrics",
+        "nodes": "nodes",
+        "openai": "openai.endpoints",
+        "processes": "sessions.endpoints",
+        "quarantine": "quarantine",
+        "queue": "sessions.endpoints",
+        "relay": "openai.endpoints",
+        "responses": "openai.endpoints",
+        "runs": "runs.endpoints",
+        "sessions": "sessions.endpoints",
+        "skills": "skills",
+        "targets": "targets",
+        "triggers": "triggers.endpoints",
+        "usage": "usage",
+    }
+)
+
+
+@dataclass(frozen=True)
+class RouteParts:
+    """What endpoints are made of; `closing` is closed with the server."""
+
+    deps: RouteDeps
+    purges: Purges
+    disconnects: Disconnects
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    @cached_property
+    def runs(self) -> "RunRoutes":
+        """The endpoints of runs, which other features use, too."""
+        from holdfast.server.runs.runs import RunRoutes
+
+        return RunRoutes(self.deps, self.disconnects)
+
+
+class LazyEndpoints:
+    """All endpoints by name."""
+
+    def __init__(self, parts: RouteParts) -> None:
+        self._parts = parts
+        self._bound: dict[str, Endpoint] = {}
+
+    def all(self) -> Mapping[str, Endpoint]:
+        """The endpoints; the first call of one imports its feature."""
+        return {one.endpoint: partial(self._call, one.endpoint) for one in OPERATIONS}
+
+    async def _call(self, name: str, request: Request) -> Any:
+        endpoint = self._bound.get(name) or await self._first(name)
+        return await endpoint(request)
+
+    async def _first(self, name: str) -> Endpoint:
+        # In a thread even if it's known: another request may be importing it right now.
+        await asyncio.to_thread(import_module, module_of(name))
+        return self.bind(name)
+
+    def bind(self, name: str) -> Endpoint:
+        """The endpoint, with its feature bound. Imports the feature if nobody has, so it may block."""
+        if name not in self._bound:
+            feature = import_module(module_of(name)).endpoints(self._parts)
+            self._bound |= self._parts.deps.workspaces.guarded(OPERATIONS, feature)
+        return self._bound[name]
+
+
+def module_of(endpoint: str) -> str:
+    """The module that binds the endpoint."""
+    return f"holdfast.server.{FEATURES[endpoint.partition('.')[0]]}"

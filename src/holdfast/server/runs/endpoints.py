@@ -1,0 +1,34 @@
+"""Binds the endpoints of runs."""
+
+from collections.abc import Mapping
+
+from holdfast.server.grants import GrantRoutes
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.routing import Endpoint
+from holdfast.server.runs.chat import ChatRoutes
+from holdfast.server.runs.inputs import RunInputRoutes
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What these endpoints do."""
+    deps, runs = parts.deps, parts.runs
+    inputs, grants, chat = RunInputRoutes(deps), GrantRoutes(deps), ChatRoutes(deps, runs)
+    return {
+        "runs.start": runs.start,
+        "runs.show": runs.show,
+        "runs.events": runs.events,
+        "runs.list": runs.list,
+        "inputs.stop": inputs.stop,
+        "inputs.approve": inputs.approve,
+        "inputs.rule": inputs.rule,
+        "inputs.question": inputs.question,
+        "inputs.say": inputs.say,
+        "inputs.retry": inputs.retry,
+        "inputs.compact": inputs.compact,
+        "inputs.gate": inputs.gate,
+        "inputs.approvals": inputs.approvals,
+        "grants.list": grants.list,
+        "grants.revoke": grants.revoke,
+        "chat.chat": chat.chat,
+        "chat.stream": chat.stream,
+    }
