@@ -68,14 +68,12 @@ class RelayParser(MappingParser):
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
         try:
-            events = super().parse(frame)
+            return super().parse(frame)
         except MalformedFrame:
             whole = with_whole_characters(frame.data)
             if whole == frame.data:
                 raise
-            events = super().parse(SseFrame(frame.event, whole))
-        self._secrets.add_frame(frame.data, events)
-        return events
+            return super().parse(SseFrame(frame.event, whole))
 
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
