@@ -1,4 +1,4 @@
-"""The opening of a run: what the model is told before the conversation, from logs and files."""
+"""The instructions that open a run: guides, skills, memories and modes, read from logs and files."""
 
 import asyncio
 from collections.abc import Mapping
