@@ -19,6 +19,7 @@ _TOKENS = (
     "DISCORD_BOT_TOKEN",
 )
 ENVIRON = {"HOME": "/h"} | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k")
+DECISION_LINES_MAX = 18
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -62,9 +63,18 @@ def test_every_link_leads_somewhere() -> None:
     assert [(name, link) for name, document, link in found if not _leads_somewhere(document, link)] == []
 
 
-def test_the_index_names_every_document() -> None:
-    listed = links(DOCS / "README.md")
-    assert [path.name for path in DOCS.glob("*.md") if path.name not in {*listed, "README.md"}] == []
+def test_each_index_names_every_document_of_its_folder() -> None:
+    for folder in (DOCS, DOCS / "decisions"):
+        listed = links(folder / "README.md")
+        assert [path.name for path in folder.glob("*.md") if path.name not in {*listed, "README.md"}] == []
+
+
+def test_every_decision_has_a_context_a_choice_and_a_price_in_few_lines() -> None:
+    texts = [path.read_text("utf-8") for path in (DOCS / "decisions").glob("*.md") if path.name != "README.md"]
+    for decision in (decision for text in texts for decision in text.split("\n## ")[1:]):
+        heading, *lines = decision.rstrip().splitlines()
+        assert re.findall(r"^\*\*(\w+)\.\*\* ", decision, re.MULTILINE) == ["Context", "Choice", "Price"], heading
+        assert len(lines) <= DECISION_LINES_MAX, heading
 
 
 def test_every_configuration_that_is_shown_is_one() -> None:
