@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from plain_english import EXCEPT, FILES, WORDINGS, matches
+from tables import for_each_row
+
 ROOT = Path(__file__).parent.parent
 LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 30
 ROOT_MODULES_MAX = 12
+UNUSED_CEILING_MAX = 25
 # Public names of packages that people import on their own, where a prefix would only be noise.
 SHARED_CLASS_NAMES = {"Gate", "Lifecycle"}
 FORBIDDEN_NAME_PARTS = {"utils", "helpers", "common", "misc", "manager", "handler"}
@@ -192,3 +196,34 @@ def test_only_one_module_builds_the_answer_to_an_ask() -> None:
     found = {module.name for module in _sources() if built.search(module.text)}
     # A parent's log repeats the answer in the sub-agent's own log.
     assert found == {"src/holdfast/runner/asks.py", "src/holdfast/agent/child_asks.py"}
+
+
+def test_texts_dont_read_like_a_translation() -> None:
+    """New text has none of the wordings. Old text has ever fewer: lower a ceiling when you rewrite some."""
+    found = Counter(
+        match.name
+        for module in _modules(*FILES)
+        if module.name not in EXCEPT
+        for match in matches(module.text)
+    )
+    over = [name for name, wording in WORDINGS.items() if found[name] > wording.ceiling]
+    assert over == [], "rewrite what `python tests/plain_english.py $(git diff --name-only main)` prints"
+    unused = {
+        n: found[n] for n, wording in WORDINGS.items() if wording.ceiling - found[n] > UNUSED_CEILING_MAX
+    }
+    assert unused == {}, "lower these ceilings in tests/plain_english.py"
+
+
+@for_each_row(
+    "before, after",
+    [
+        ("What leaves it asks.", "Anything that leaves the sandbox needs your approval."),
+        ("Unsigned. Whoever can't sign gets 401.", "Unsigned requests get 401. What now?"),
+        ("The parent is told of it.", "The two can't be told apart, so the parent gets both."),
+        ("It is tried again by itself.", "Holdfast retries automatically. Try again later."),
+        ("Each has a key of\nits own, which is to be removed.", "Each has its own key, to be removed."),
+    ],
+)
+def test_a_wording_is_found_and_its_better_form_is_not(before: str, after: str) -> None:
+    assert list(matches(before))
+    assert list(matches(after)) == []

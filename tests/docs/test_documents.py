@@ -70,10 +70,11 @@ def test_each_index_names_every_document_of_its_folder() -> None:
 
 
 def test_every_decision_has_a_context_a_choice_and_a_price_in_few_lines() -> None:
-    texts = [path.read_text("utf-8") for path in (DOCS / "decisions").glob("*.md") if path.name != "README.md"]
+    texts = [path.read_text("utf-8") for path in (DOCS / "decisions").glob("*.md")]
     for decision in (decision for text in texts for decision in text.split("\n## ")[1:]):
         heading, *lines = decision.rstrip().splitlines()
-        assert re.findall(r"^\*\*(\w+)\.\*\* ", decision, re.MULTILINE) == ["Context", "Choice", "Price"], heading
+        parts = re.findall(r"^\*\*(\w+)\.\*\* ", decision, re.MULTILINE)
+        assert parts == ["Context", "Choice", "Price"], heading
         assert len(lines) <= DECISION_LINES_MAX, heading
 
 
