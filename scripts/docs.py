@@ -21,6 +21,7 @@ from holdfast.api.openapi import openapi_document
 from holdfast.api.operations import OPERATIONS
 from holdfast.api.scopes import SCOPES
 from holdfast.cli.commands import app
+from holdfast.codec import TYPES
 from holdfast.config.reference import reference
 
 FIRST_ERROR = 400
@@ -273,7 +274,7 @@ def _schema(given: Any) -> str:
 def events_reference() -> str:
     """Every event with its fields."""
     lines = ["# Events", "", MADE, EVENTS_INTRO]
-    for kind in get_args(events.AnyEvent):
+    for kind in TYPES.values():
         who = "anyone" if issubclass(kind, events.Input) else "the owner of the run"
         lines += [
             f"## {kind.__struct_config__.tag}",

@@ -132,7 +132,8 @@ class BodyWriter(Writer):
         return mi.UnionType(tuple(one for one in kind.types if not isinstance(one, mi.NoneType)))
 
     def _add(self, struct: mi.StructType) -> None:
-        if struct.cls.__module__.startswith("holdfast.api"):
+        module = struct.cls.__module__
+        if module.startswith("holdfast.api") or module.endswith("bodies"):  # of the core, and of features
             super()._add(struct)
         else:
             self.imported.add(struct.cls.__name__)

@@ -22,6 +22,8 @@ from holdfast.codec import (
     numbered,
     type_of,
 )
+from holdfast.features.automations.events import HookDelivered
+from holdfast.folds.rows import blobs_of
 from holdfast.values import HistoryMessage
 from strategies.any_event import any_events, events_of
 
@@ -198,3 +200,13 @@ def test_encoded_events_keep_their_bodies() -> None:
 
 def test_a_body_is_numbered_without_decoding_it() -> None:
     assert numbered(3, b'{"type":"x"}') == b'{"seq":3,"type":"x"}'
+
+
+def test_an_event_of_an_absent_feature_keeps_its_bytes_and_the_blobs_it_names() -> None:
+    """P6: a log is never unreadable because a feature is gone."""
+    delivered = HookDelivered(at_ms=1, delivery_id="d", blob="b" * 64, bytes=1, event="push")
+    body = encode(delivered).replace(b'"hook.', b'"elsewhere.')
+    foreign = decode(body)
+    assert foreign == e.ForeignEvent(tag="elsewhere.delivered", at_ms=1, body=body)
+    assert encode(foreign) == body
+    assert blobs_of(foreign) == blobs_of(delivered) == ("b" * 64,)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from features.automations.sabotages import SABOTAGES as OF_TRIGGERS
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
@@ -23,7 +24,6 @@ from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
 from sabotage.slack import SABOTAGES as OF_SLACK
-from sabotage.triggers import SABOTAGES as OF_TRIGGERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
 SABOTAGES = (

@@ -70,22 +70,10 @@ export type FailureKind =
   | "unknown"
   | "upload_stalled";
 
-export type HookSignature =
-  | "bearer"
-  | "github"
-  | "slack"
-  | "standard"
-  | "stripe";
-
 export type MemoryMode =
   | "ask"
   | "auto"
   | "off";
-
-export type MissedRule =
-  | "ask"
-  | "once"
-  | "skip";
 
 export type Mode =
   | "queue"
@@ -109,11 +97,6 @@ export type OutcomeKind =
   | "interrupted"
   | "refused"
   | "truncated";
-
-export type OverlapRule =
-  | "queue"
-  | "replace"
-  | "skip";
 
 export type PlanStepState =
   | "completed"
@@ -1279,8 +1262,8 @@ export interface TriggerSettings {
   readonly approvals?: "" | "ask" | "unattended";
   readonly network?: boolean | null;
   readonly budget?: Budget | null;
-  readonly missed?: MissedRule;
-  readonly overlap?: OverlapRule;
+  readonly missed?: "ask" | "once" | "skip";
+  readonly overlap?: "queue" | "replace" | "skip";
   readonly grace_s?: number;
   readonly failures_max?: number;
   readonly deliver?: readonly string[];
@@ -1308,7 +1291,7 @@ export interface AtTime {
 /** Whenever another program posts something that it has signed in this way. */
 export interface OnWebhook {
   readonly kind: "webhook";
-  readonly signature?: HookSignature;
+  readonly signature?: "bearer" | "github" | "slack" | "standard" | "stripe";
 }
 
 /** Whenever a run of this session ends. */
@@ -1405,7 +1388,7 @@ export interface TriggerMissed {
   readonly first_ms: number;
   readonly last_ms: number;
   readonly count: number;
-  readonly then: MissedRule;
+  readonly then: "ask" | "once" | "skip";
   readonly is_more?: boolean;
 }
 
@@ -1425,8 +1408,6 @@ export interface TriggerGaveUp {
 }
 
 export type Part = TextPart | ImagePart | FilePart;
-
-export type When = CronTimes | EveryTimes | AtTime | OnWebhook | AfterRun;
 
 /** What can happen. */
 export type AnyEvent =

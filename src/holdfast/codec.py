@@ -6,26 +6,32 @@ in front, so an event is encoded once for any number of readers.
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, Union, cast, get_args
 
 import msgspec
 
-from holdfast.events import AnyEvent, Event
+from holdfast.catalog import FEATURES
+from holdfast.events import AnyEvent, Event, ForeignEvent
 
 Upcast: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 # Old tag -> the function that turns such a record into the next version, including its new tag.
 UPCASTS: Mapping[str, Upcast] = MappingProxyType({})
 
+# Core events, then those of each feature.
+FEATURE_EVENTS: tuple[type[Event], ...] = tuple(
+    event for feature in FEATURES.values() if feature.events for event in feature.part(feature.events)
+)
+TYPES: Mapping[str, type[Event]] = MappingProxyType(
+    {cast("str", event.__struct_config__.tag): event for event in (*get_args(AnyEvent), *FEATURE_EVENTS)}
+)
+_NAMESPACES = frozenset(tag.partition(".")[0] for tag in TYPES)
+
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[tuple(TYPES.values())])  # noqa: UP007  # computed
 _BODY_SHOWN_CHARS_MAX = 200
 # msgspec reports bad UTF-8 and very deep nesting with Python's own exceptions.
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-TYPES: Mapping[str, type[Event]] = MappingProxyType(
-    {cast("str", event.__struct_config__.tag): event for event in get_args(AnyEvent)}
-)
 
 
 class UnreadableEvent(Exception):
@@ -42,9 +48,14 @@ class _Header(msgspec.Struct):
     type: str
 
 
+class _ForeignHeader(msgspec.Struct):
+    at_ms: int
+    run_id: str = ""
+
+
 def encode(event: Event) -> bytes:
     """The body that is stored and sent."""
-    return _encoder.encode(event)
+    return event.body if type(event) is ForeignEvent else _encoder.encode(event)
 
 
 def encode_value(value: object) -> bytes:
@@ -58,7 +69,7 @@ def encodable(event: Event) -> tuple[Event, bytes]:
     Usually it is the same event. Tools bring such texts, for example the names of files that aren't UTF-8.
     """
     try:
-        return event, _encoder.encode(event)
+        return event, encode(event)
     except UnicodeEncodeError:
         escaped = decode(encode_value(_escaped(msgspec.to_builtins(event))))
         return escaped, _encoder.encode(escaped)
@@ -81,9 +92,7 @@ class EncodedEvents(list[Event]):
 
 def bodies_of(events: Sequence[Event]) -> list[bytes]:
     """The bodies of the events, each encoded unless it is already."""
-    return (
-        events.bodies if isinstance(events, EncodedEvents) else [_encoder.encode(event) for event in events]
-    )
+    return events.bodies if isinstance(events, EncodedEvents) else [encode(event) for event in events]
 
 
 def _escaped(value: Any) -> Any:
@@ -98,7 +107,7 @@ def _escaped(value: Any) -> Any:
             return value
 
 
-def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] = UPCASTS) -> AnyEvent:
+def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] = UPCASTS) -> Event:
     """The event in `body`; raises UnreadableEvent, which says `where` the record is."""
     try:
         return _decoder.decode(body)
@@ -106,10 +115,13 @@ def decode(body: bytes, *, where: str = "record", upcasts: Mapping[str, Upcast] 
         return _decode_slowly(body, where=where, upcasts=upcasts, error=error)
 
 
-def _decode_slowly(body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: Exception) -> AnyEvent:
+def _decode_slowly(body: bytes, *, where: str, upcasts: Mapping[str, Upcast], error: Exception) -> Event:
     """Decode a record that is broken or of an older version."""
     try:
         tag = msgspec.json.decode(body, type=_Header).type
+        if is_foreign(tag):
+            header = msgspec.json.decode(body, type=_ForeignHeader)
+            return ForeignEvent(tag=tag, at_ms=header.at_ms, run_id=header.run_id, body=body)
     except _UNDECODABLE as unreadable:
         raise UnreadableEvent(f"not an event ({unreadable})", where=where, body=body) from unreadable
     if tag not in upcasts:
@@ -118,10 +130,15 @@ def _decode_slowly(body: bytes, *, where: str, upcasts: Mapping[str, Upcast], er
         record: dict[str, Any] = msgspec.json.decode(body)
         while (upcast := upcasts.get(record["type"])) is not None:
             record = upcast(record)
-        return msgspec.convert(record, type=AnyEvent)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+        return _decoder.decode(_encoder.encode(record))
     except (*_UNDECODABLE, KeyError) as invalid:
         reason = f"{tag} could not be brought to the current version ({invalid})"
         raise UnreadableEvent(reason, where=where, body=body) from invalid
+
+
+def is_foreign(tag: str) -> bool:
+    """Whether the tag belongs to a feature that this program doesn't have."""
+    return tag not in TYPES and "." in tag and tag.partition(".")[0] not in _NAMESPACES
 
 
 def _why_unknown(tag: str, error: Exception) -> str:
@@ -135,7 +152,7 @@ def _why_unknown(tag: str, error: Exception) -> str:
 
 def type_of(event: Event) -> str:
     """The event's tag, as in the `type` field."""
-    return cast("str", event.__struct_config__.tag)
+    return event.tag if type(event) is ForeignEvent else cast("str", event.__struct_config__.tag)
 
 
 def native_frame(seq: int, body: bytes) -> bytes:

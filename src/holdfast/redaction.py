@@ -16,7 +16,7 @@ This is the whole list of places where secrets are removed before anything is st
 - lines of the log file: `host.logs`;
 - what the relay passes on, where a key may be split over deltas: `server.relay.redacting`;
 - what is typed in the terminal chat, before it's kept for the arrow keys: `cli.chat.history`;
-- imported histories and findings of the doctor: `cli.hermes.command`, `host.probe`.
+- imported histories and findings of the doctor: `features.hermes_import.command`, `host.probe`.
 
 What a provider echoes in an error is cleaned where the error is read (`decisions.failure_texts`), before it
 becomes an event.

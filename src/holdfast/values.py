@@ -1,19 +1,23 @@
 """The values that events are made of: parts of messages, settings of runs, failures, actions."""
 
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from holdfast.catalog import LOG_SOURCES
+
 Number = TypeVar("Number", int, float)
+# The name of a blob that an event keeps.
+BlobRef: TypeAlias = Annotated[str, "blob"]
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
-TRIGGER, CHANNEL, TELEGRAM, SLACK, DISCORD = "trigger", "channel", "telegram", "slack", "discord"
+CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
 # Logs of what acts by itself: they aren't conversations, so no list, search or route of sessions has them.
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
 MEMORY = "memory"
-AUTOMATION_SOURCES = (TRIGGER, CHANNEL, MEMORY)
+AUTOMATION_SOURCES = (*LOG_SOURCES, CHANNEL, MEMORY)
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
@@ -269,73 +273,6 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     takes_files: bool = False  # the caller's chat can show files that the agent sends
     plan_first: bool = False  # only reading tools until a person accepts the plan
     goal: bool = False  # the message is a goal: the run goes on until the model shows that it is reached
-
-
-HookSignature: TypeAlias = Literal["github", "slack", "stripe", "standard", "bearer"]
-MissedRule: TypeAlias = Literal["once", "skip", "ask"]
-OverlapRule: TypeAlias = Literal["queue", "skip", "replace"]
-
-
-class CronTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cron", tag_field="kind"):
-    """When a cron expression says, in a time zone; six fields begin with seconds."""
-
-    expression: str
-    zone: str = "UTC"
-
-
-class EveryTimes(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="every", tag_field="kind"
-):
-    """Again and again, so many seconds apart."""
-
-    seconds: float
-
-
-class AtTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="at", tag_field="kind"):
-    """Once."""
-
-    at_ms: int
-
-
-class OnWebhook(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="webhook", tag_field="kind"
-):
-    """Whenever another program posts something that it has signed in this way."""
-
-    signature: HookSignature = "bearer"
-
-
-class AfterRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="after", tag_field="kind"):
-    """Whenever a run of this session ends."""
-
-    session_id: str
-
-
-When: TypeAlias = CronTimes | EveryTimes | AtTime | OnWebhook | AfterRun
-
-
-class TriggerSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When something is asked, of whom, and with which rights.
-
-    Each run has at most the rights that the configuration gives. `approvals` is `unattended` for webhooks
-    unless they say otherwise: what would be asked is refused.
-    """
-
-    name: str
-    when: When
-    prompt: str
-    session_id: str = ""  # empty: a new session each time
-    workspace: str = ""
-    model: str = ""
-    tools: tuple[str, ...] = ()  # empty: all
-    approvals: Literal["", "ask", "unattended"] = ""
-    network: bool | None = None  # whether its tools may use the network; None: not for webhooks
-    budget: Budget | None = None
-    missed: MissedRule = "once"
-    overlap: OverlapRule = "queue"
-    grace_s: float = 60.0  # an instant that is later than this was missed
-    failures_max: int = 5  # so many failed runs in a row pause it; 0: never
-    deliver: tuple[str, ...] = ()  # who is told the result: CHANNEL:CHAT, or an https address
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

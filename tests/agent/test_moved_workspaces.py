@@ -8,12 +8,12 @@ import pytest
 from agent.world import Effect, asks_about, ending, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshots
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from holdfast.decisions.hook_signatures import (
     FOREVER_MS,
     GITHUB_REPLAY_MS,
     HookDelivery,
+    HookSignature,
     challenge,
     delivery_key,
     event_of,
@@ -19,7 +20,6 @@ from holdfast.decisions.hook_signatures import (
     likely_signature,
     standard_key,
 )
-from holdfast.values import HookSignature
 
 NOW_S = 1_800_000_000
 NOW_MS = 1000 * NOW_S

@@ -24,7 +24,7 @@ DIALOGS = ("automations", "channels", "memory", "nodes", "skills", "targets", "u
 DATA = (
     "holdfast/py.typed",
     "holdfast/config/known_targets.toml",
-    "holdfast/cli/hermes/providers.toml",
+    "holdfast/features/hermes_import/providers.toml",
     "holdfast/journal/sqlite/sql/queries.sql",
     "holdfast/models/silent_rejects.toml",
     "holdfast/web/index.html",

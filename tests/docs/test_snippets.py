@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import holdfast
-from cli.hermes.home import TALK, make_database
 from docs.reading import CONFIG, DOCS, PAGES, ROOT, all_blocks, blocks
+from features.hermes_import.home import TALK, make_database
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo.server import clean_environment
 from holdfast.testing import ScriptedModel

@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.features.automations.events import (
+    HookDelivered,
+)
 from holdfast.folds import rows
 from holdfast.folds.rows import AskRow, RunRow, SearchText, SessionRow
 from holdfast.values import ClientToolResult, FilePart, HistoryMessage, ImagePart, TextPart
@@ -92,7 +95,7 @@ def test_blobs_are_named_once_each_wherever_they_stand() -> None:
     result = ClientToolResult(tool_call_id="t", text="", parts=(FILE, TextPart("x")))
     returned = e.ClientToolsAnswered(at_ms=1, run_id="r", client_tools_id="c", results=(result,))
     assert rows.blobs_of(returned) == ("b2",)
-    delivered = e.HookDelivered(at_ms=1, delivery_id="d", blob="b3", bytes=1)
+    delivered = HookDelivered(at_ms=1, delivery_id="d", blob="b3", bytes=1)
     assert rows.blobs_of(delivered) == ("b3",)
 
 

@@ -8,6 +8,9 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import TYPES, encode, type_of
+from holdfast.features.automations.events import (
+    TriggerDue,
+)
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
@@ -161,7 +164,7 @@ EXPECTED_PHASE = {
 def test_the_table_of_next_events_holds_every_event_of_a_run() -> None:
     of_a_run = {kind for kind in TYPES.values() if "run_id" in kind.__struct_fields__}
     # What a trigger is about to ask is in a log of its own.
-    assert {type(event) for event in NEXT} == of_a_run - {e.MessageAccepted, e.RunQueued, e.TriggerDue}
+    assert {type(event) for event in NEXT} == of_a_run - {e.MessageAccepted, e.RunQueued, TriggerDue}
     assert {kind for row in TRANSITIONS.values() for kind in row} == {type(event) for event in NEXT}
 
 

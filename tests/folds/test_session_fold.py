@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_refused_each_time_and_nothing_after_it_is_taken_
     for seq, event in scene.log:
         fold.apply(seq, event)
     last = fold.last_seq
-    bad = e.OutputRecovered(at_ms=9, run_id="r1", events=(Raw(b'{"type":"no.such"}'),))
+    bad = e.OutputRecovered(at_ms=9, run_id="r1", events=(Raw(b'{"type":"text.no_such"}'),))
     for _ in range(2):
         with pytest.raises(UnreadableEvent):
             fold.apply(last + 1, bad)

@@ -8,9 +8,9 @@ from playwright.async_api import expect
 from channels.lab import ME, options_for, served_channels
 from holdfast.chaos import CallTool, Say
 from holdfast.chaos.telegram import FakeTelegram
+from holdfast.features.automations.tool import Schedule
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.tools.schedule import Schedule
 from page.browsing import Visit, faults_of
 from serving import AsksAbout, Setting
 

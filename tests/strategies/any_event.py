@@ -29,6 +29,8 @@ _PLAIN: dict[type[inspect.Type], st.SearchStrategy[Any]] = {
 def value_of(kind: inspect.Type) -> st.SearchStrategy[Any]:
     """Any value of a type that events are made of."""
     match kind:
+        case inspect.Metadata():
+            return value_of(kind.type)
         case inspect.StructType():
             return struct_of(kind)
         case inspect.LiteralType():

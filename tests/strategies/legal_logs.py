@@ -15,10 +15,25 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.features.automations.events import (
+    HookDelivered,
+    TriggerCreated,
+    TriggerDue,
+    TriggerEdited,
+    TriggerFired,
+    TriggerGaveUp,
+    TriggerMissed,
+    TriggerMissedAnswered,
+    TriggerPaused,
+    TriggerResumed,
+    TriggerRunAsked,
+    TriggerRunEnded,
+    TriggerSkipped,
+)
+from holdfast.features.automations.values import EveryTimes, TriggerSettings
 from holdfast.values import (
     Action,
     ClientToolResult,
-    EveryTimes,
     Failure,
     FilePart,
     GrantRule,
@@ -27,7 +42,6 @@ from holdfast.values import (
     PlanStep,
     SavedFile,
     TextPart,
-    TriggerSettings,
     Undo,
 )
 from strategies.family_events import ask_by_child, end_child, start_child
@@ -480,22 +494,22 @@ _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
 )
 _TRIGGER_SETTINGS = TriggerSettings(name="t", when=EveryTimes(seconds=60), prompt="p")
 _TRIGGER_EVENTS: tuple[_Made, ...] = (
-    (e.TriggerCreated, {"settings": _TRIGGER_SETTINGS}),
-    (e.TriggerEdited, {"settings": _TRIGGER_SETTINGS}),
-    (e.TriggerPaused, {}),
-    (e.TriggerResumed, {}),
-    (e.TriggerRunAsked, {"request_id": "q"}),
-    (e.TriggerMissedAnswered, {"run": True}),
-    (e.HookDelivered, {"delivery_id": "d", "blob": "b", "bytes": 1}),
+    (TriggerCreated, {"settings": _TRIGGER_SETTINGS}),
+    (TriggerEdited, {"settings": _TRIGGER_SETTINGS}),
+    (TriggerPaused, {}),
+    (TriggerResumed, {}),
+    (TriggerRunAsked, {"request_id": "q"}),
+    (TriggerMissedAnswered, {"run": True}),
+    (HookDelivered, {"delivery_id": "d", "blob": "b", "bytes": 1}),
     (
-        e.TriggerDue,
+        TriggerDue,
         {"key": "at/1", "due_at_ms": 1, "session_id": "o", "message_id": "o", "run_id": "of another session"},
     ),
-    (e.TriggerFired, {"key": "at/1"}),
-    (e.TriggerSkipped, {"key": "at/1", "due_at_ms": 1, "why": "overlap"}),
-    (e.TriggerMissed, {"first_ms": 1, "last_ms": 2, "count": 2, "then": "skip"}),
-    (e.TriggerRunEnded, {"key": "at/1", "outcome": "completed"}),
-    (e.TriggerGaveUp, {"failures": 5}),
+    (TriggerFired, {"key": "at/1"}),
+    (TriggerSkipped, {"key": "at/1", "due_at_ms": 1, "why": "overlap"}),
+    (TriggerMissed, {"first_ms": 1, "last_ms": 2, "count": 2, "then": "skip"}),
+    (TriggerRunEnded, {"key": "at/1", "outcome": "completed"}),
+    (TriggerGaveUp, {"failures": 5}),
 )
 _NOTES: tuple[_Made, ...] = (
     (e.CallGated, {"call_id": "c", "until_ms": 9, "target": "t1"}),

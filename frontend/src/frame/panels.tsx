@@ -14,7 +14,7 @@ export const MemoryDialog = later(
 );
 export const AutomationsDialog = later(
   "automations",
-  async () => (await import("../automations/automations_dialog.tsx")).AutomationsDialog,
+  async () => (await import("../features/automations/automations_dialog.tsx")).AutomationsDialog,
 );
 export const ChannelsDialog = later(
   "channels",

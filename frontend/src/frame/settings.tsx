@@ -10,6 +10,7 @@ import { readNodes } from "../server_panels/requests.ts";
 import { healthOf } from "../server_panels/target_words.ts";
 import {
   changeSettings,
+  has,
   loadTargets,
   may,
   nowMs,
@@ -182,7 +183,7 @@ function Panels(): JSX.Element {
         <Way to="skills" icon="file">
           Skills
         </Way>
-        {may("admin") ? (
+        {may("admin") && has("automations") ? (
           <Way to="automations" icon="clock">
             Automations
           </Way>

@@ -137,6 +137,8 @@ export interface Server {
   readonly model: string;
   readonly auth: boolean;
   readonly scopes: readonly string[];
+  /** The features that the server has. */
+  readonly features: readonly string[];
   /** One line about what commands run in; empty if the server doesn't say. */
   readonly sandbox: string;
 }

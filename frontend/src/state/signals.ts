@@ -54,6 +54,11 @@ export function may(scope: "approve" | "admin"): boolean {
   return server.value?.scopes.includes(scope) ?? true;
 }
 
+/** Whether the server has the feature, as far as is known. */
+export function has(feature: string): boolean {
+  return server.value?.features.includes(feature) ?? true;
+}
+
 /** How many approvals and questions wait for a person in all sessions, as the server counts them. */
 export const needsYou = signal(0);
 

@@ -59,8 +59,15 @@ async function begin(): Promise<void> {
 async function describe(): Promise<void> {
   const result = await ask<Capabilities>("GET", "/v1/capabilities");
   if (result.ok) {
-    const { version, model, auth, sandbox } = result.value;
-    server.value = { version, model, auth: auth.required, scopes: auth.scopes, sandbox: sandbox?.says ?? "" };
+    const { version, model, auth, features, sandbox } = result.value;
+    server.value = {
+      version,
+      model,
+      auth: auth.required,
+      scopes: auth.scopes,
+      features: Object.keys(features).filter((name) => features[name] === true),
+      sandbox: sandbox?.says ?? "",
+    };
   }
 }
 

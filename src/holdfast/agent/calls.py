@@ -30,6 +30,7 @@ from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.approvals import deny_unattended
 from holdfast.policy.grants import offer_of
@@ -53,7 +54,6 @@ from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
 from holdfast.values import Action, Choice, GrantRule, Lift
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _log = logging.getLogger(__name__)
 

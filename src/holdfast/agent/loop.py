@@ -23,6 +23,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.decisions.goals import ROUNDS_OVER, after_answer
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.interfaces.workspace_paths import WorkspaceMoved
 from holdfast.messages import (
     AssistantMessage,
     Message,
@@ -34,7 +35,6 @@ from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
-from holdfast.workspace_paths import WorkspaceMoved
 
 CONTINUATIONS_MAX = 3
 MCP = "mcp__"  # how the names of tools of MCP servers begin

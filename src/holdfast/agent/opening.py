@@ -21,9 +21,9 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import skills_text
 from holdfast.folds.context import history_instructions
+from holdfast.interfaces.workspace_paths import unmoved
 from holdfast.tools.memory.memories import chat_of, skills_scope
 from holdfast.tools.skills.library import FoundSkills
-from holdfast.workspace_paths import unmoved
 
 
 async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:

@@ -13,13 +13,13 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.tools.offload import offload
 from holdfast.undo.changes import composed, turns_of
 from holdfast.undo.git_heads import GitHead, read_head
 from holdfast.undo.object_store import MissingObject
 from holdfast.undo.packs import DamagedPack
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _HEAD_S = 2.0
 AT_THE_END_S = 5.0  # a run that is stopped or has failed waits no longer than this for its last snapshot

@@ -10,7 +10,7 @@ from holdfast.api.powers.operations import MEMORY_OPERATIONS
 from holdfast.api.run_operations import RUN_OPERATIONS
 from holdfast.api.server_operations import SERVER_OPERATIONS
 from holdfast.api.session_operations import SESSION_OPERATIONS
-from holdfast.api.trigger_operations import TRIGGER_OPERATIONS
+from holdfast.catalog import FEATURES
 
 # Runs are used most, so their routes are tried first.
 OPERATIONS: tuple[Operation, ...] = (
@@ -20,7 +20,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *MEMORY_OPERATIONS,
     *CHANNEL_OPERATIONS,
     *SERVER_OPERATIONS,
-    *TRIGGER_OPERATIONS,
+    *(operation for one in FEATURES.values() if one.operations for operation in one.part(one.operations)),
 )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
+from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
 from holdfast.cli.channels import commands as channel_commands
@@ -32,7 +33,6 @@ from holdfast.cli.powers import memory_commands, skill_commands
 from holdfast.cli.protocols import commands as protocol_commands
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
-from holdfast.cli.triggers import commands as trigger_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -61,7 +61,6 @@ config_app = typer.Typer(
     short_help="Show settings and trust configuration files.",
     no_args_is_help=True,
 )
-import_app = typer.Typer(help="Import settings and sessions from another program.", no_args_is_help=True)
 runs_app = _group("List, show, follow, stop and retry runs.")
 sessions_app = _group("List, search, show, export, move and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
@@ -70,16 +69,17 @@ keys_app = _group("List, add and revoke API keys.")
 app.add_typer(channel_commands.channels_app, name="channels")
 app.add_typer(chaos_commands.chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
-app.add_typer(import_app, name="import")
 app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
 app.add_typer(memory_commands.memory_app, name="memory")
 app.add_typer(skill_commands.skills_app, name="skills")
-app.add_typer(trigger_commands.triggers_app, name="triggers")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
+for feature in FEATURES.values():
+    for group, part in feature.commands.items():
+        app.add_typer(feature.part(part), name=group)
 
 RUN_EXAMPLES = """Examples:
 
@@ -280,23 +280,6 @@ def demo(
     from holdfast.cli.demo.tour import demo as run
 
     raise typer.Exit(run(FAST if fast else CALM))
-
-
-@import_app.command("hermes", short_help="Import from hermes-agent and its web UI.")
-def import_hermes(
-    home: Annotated[
-        str | None,
-        typer.Argument(metavar="HOME", help="Home directory. Default: HERMES_HOME or ~/.hermes."),
-    ] = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without importing.")] = False,
-) -> None:
-    """Import targets, keys and sessions from hermes-agent and its web UI, which stay unchanged."""
-    from holdfast.cli.hermes.command import import_hermes as run
-
-    flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
 
 
 @config_app.command("check", short_help="Print the settings and their sources.")

@@ -46,14 +46,6 @@ from holdfast.api.sessions import (
     SessionShown,
     TranscriptPage,
 )
-from holdfast.api.triggers import (
-    HookSecret,
-    NextInstants,
-    TriggerHistory,
-    TriggerList,
-    TriggerMade,
-    TriggerShown,
-)
 from holdfast.api.usage import UsageSummary
 from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
@@ -119,22 +111,22 @@ class Client:
         body: dict[str, Any] = {"input": text, "when_busy": when_busy}
         body |= {"session_id": session_id} if session_id else {}
         body |= {"model": model} if model else {}
-        return await self._post("/v1/runs", body | dict(more or {}), Started, once=_once())
+        return await self.post("/v1/runs", body | dict(more or {}), Started, once=_once())
 
     async def run(self, run_id: str) -> RunShown:
         """The current state of a run."""
-        return await self._get(f"/v1/runs/{_in_path(run_id)}", RunShown)
+        return await self.get(f"/v1/runs/{in_path(run_id)}", RunShown)
 
     async def runs(
         self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
     ) -> RunPage:
         """Runs, newest first."""
         query = {"session_id": session_id, "status": status, "limit": str(limit), "cursor": cursor}
-        return await self._get("/v1/runs", RunPage, query=query)
+        return await self.get("/v1/runs", RunPage, query=query)
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
         """A run's events to its ending, its live line, and when the connection is lost and restored."""
-        path = f"/v1/runs/{_in_path(run_id)}/events"
+        path = f"/v1/runs/{in_path(run_id)}/events"
         async with aclosing(heard(self._exchange, path, view="native", after=after)) as found:
             async for one in found:
                 yield one
@@ -150,7 +142,7 @@ class Client:
 
     async def follow_hermes(self, run_id: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
         """A run's frames as hermes clients know them, to its ending."""
-        path = f"/v1/runs/{_in_path(run_id)}/events"
+        path = f"/v1/runs/{in_path(run_id)}/events"
         async with aclosing(hermes_frames(self._exchange, path, after=after)) as found:
             async for one in found:
                 yield one
@@ -165,14 +157,14 @@ class Client:
 
     async def stop(self, run_id: str) -> None:
         """Stop the run; raises Refused (404) if it's unknown or has ended."""
-        await self._post(f"/v1/runs/{_in_path(run_id)}/stop", {}, _Json, once=_once())
+        await self.post(f"/v1/runs/{in_path(run_id)}/stop", {}, _Json, once=_once())
 
     async def steer(
         self, run_id: str, text: str, *, mode: Literal["steer", "redirect", "queue"] = "steer"
     ) -> Accepted:
         """Message an active run."""
         body = {"message": text, "mode": mode}
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/messages", body, Accepted, once=_once())
+        return await self.post(f"/v1/runs/{in_path(run_id)}/messages", body, Accepted, once=_once())
 
     async def queue(self, session_id: str, text: str) -> Started:
         """Queue a message for the session's next run."""
@@ -181,34 +173,34 @@ class Client:
     async def retry(self, run_id: str, *, session_id: str = "") -> Started:
         """Start a new run from the same input; it replaces this one. For a fork, name its session."""
         body = {"session_id": session_id} if session_id else {}
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, Started, once=_once())
+        return await self.post(f"/v1/runs/{in_path(run_id)}/retry", body, Started, once=_once())
 
     async def changes(self, run_id: str) -> RunChanges:
         """What a run changed in its workspace."""
-        return await self._get(f"/v1/runs/{_in_path(run_id)}/changes", RunChanges)
+        return await self.get(f"/v1/runs/{in_path(run_id)}/changes", RunChanges)
 
     async def preview_undo(self, run_id: str, wanted: UndoRequest) -> UndoPreviewed:
         """Show which files and turns an undo would change."""
         body = msgspec.to_builtins(wanted)
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/undo/preview", body, UndoPreviewed)
+        return await self.post(f"/v1/runs/{in_path(run_id)}/undo/preview", body, UndoPreviewed)
 
     async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
         """Undo a run; raises Refused (409) if that would overwrite other changes."""
         body = msgspec.to_builtins(wanted)
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/undo", body, RunUndone)
+        return await self.post(f"/v1/runs/{in_path(run_id)}/undo", body, RunUndone)
 
     async def redo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
         """Take the newest undo of the run back."""
         body = msgspec.to_builtins(wanted)
-        return await self._post(f"/v1/runs/{_in_path(run_id)}/redo", body, RunUndone)
+        return await self.post(f"/v1/runs/{in_path(run_id)}/redo", body, RunUndone)
 
     async def try_now(self, run_id: str) -> None:
         """Don't wait until the time that a provider named."""
-        await self._post(f"/v1/runs/{_in_path(run_id)}/gate", {"action": "try_now"}, _Json)
+        await self.post(f"/v1/runs/{in_path(run_id)}/gate", {"action": "try_now"}, _Json)
 
     async def approvals(self) -> Sequence[OpenAsk]:
         """All open approvals and questions."""
-        return (await self._get("/v1/approvals", AskList)).data
+        return (await self.get("/v1/approvals", AskList)).data
 
     async def approve(
         self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "", width: Width = "exact"
@@ -220,7 +212,7 @@ class Client:
         """
         body = {"choice": choice, "approval_id": approval_id, "reason": reason}
         body |= {"width": width} if width != "exact" else {}
-        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
+        await self.post(f"/v1/runs/{in_path(run_id)}/approval", body, _Json, once=_once())
 
     async def accept_plan(self, run_id: str, approval_id: str, steps: Sequence[str]) -> None:
         """Accept a plan with these steps in place of the proposed ones; raises Refused as `approve` does."""
@@ -229,62 +221,62 @@ class Client:
             "approval_id": approval_id,
             "steps": [{"text": step} for step in steps],
         }
-        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
+        await self.post(f"/v1/runs/{in_path(run_id)}/approval", body, _Json, once=_once())
 
     async def skills(self, workspace: str = "") -> SkillList:
         """The skills, with those of a workspace."""
-        return await self._get("/v1/skills", SkillList, query={"workspace": workspace})
+        return await self.get("/v1/skills", SkillList, query={"workspace": workspace})
 
     async def skill(self, name: str, workspace: str = "") -> SkillShown:
         """One skill; raises Refused (404) if there's none."""
-        return await self._get(f"/v1/skills/{_in_path(name)}", SkillShown, query={"workspace": workspace})
+        return await self.get(f"/v1/skills/{in_path(name)}", SkillShown, query={"workspace": workspace})
 
     async def memories(self) -> MemoryList:
         """What agents remember for this key."""
-        return await self._get("/v1/memory", MemoryList)
+        return await self.get("/v1/memory", MemoryList)
 
     async def memory_history(self, place: Mapping[str, str]) -> Sequence[MemoryChangeShown]:
         """The changes of a memory, newest first; `place` has its scope, and its workspace."""
-        return (await self._get("/v1/memory/history", MemoryHistory, query=dict(place))).data
+        return (await self.get("/v1/memory/history", MemoryHistory, query=dict(place))).data
 
     async def change_memory(
         self, what: Literal["decide", "rollback", "forget"], body: Mapping[str, Any]
     ) -> MemoryShown | MemoryForgotten:
         """Decide about proposals, roll a memory back, or forget; the body names its scope and workspace."""
         kind = MemoryForgotten if what == "forget" else MemoryShown
-        return await self._post(f"/v1/memory/{what}", dict(body), kind, once=_once())
+        return await self.post(f"/v1/memory/{what}", dict(body), kind, once=_once())
 
     async def edit_memory(self, body: Mapping[str, Any]) -> MemoryShown:
         """Give a document or a note of a memory another text."""
-        return await self._answer(ClientRequest("PUT", "/v1/memory", dict(body), _once()), MemoryShown)
+        return await self.send(ClientRequest("PUT", "/v1/memory", dict(body), _once()), MemoryShown)
 
     async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
         """What is always allowed, and what is allowed in the session if one is named."""
-        return (await self._get("/api/approvals/rules", GrantList, query={"session_id": session_id})).data
+        return (await self.get("/api/approvals/rules", GrantList, query={"session_id": session_id})).data
 
     async def all_grants(self, *, limit: int = 50, cursor: str = "") -> GrantList:
         """A page of what is allowed, always or in any session."""
         query = {"sessions": "all", "limit": str(limit), "cursor": cursor}
-        return await self._get("/api/approvals/rules", GrantList, query=query)
+        return await self.get("/api/approvals/rules", GrantList, query=query)
 
     async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
         """Revoke a rule, everywhere or in one session; raises Refused (404) if there's none."""
         query = {"session_id": session_id} if session_id else {}
         await self._exchange.call(
-            ClientRequest("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query)
+            ClientRequest("DELETE", f"/api/approvals/rules/{in_path(grant_id)}", query=query)
         )
 
     async def rule(
         self, run_id: str, approval_id: str, *, choice: Literal["session", "always"], width: Width = "exact"
     ) -> GrantRule | None:
         """The rule that such an answer would store."""
-        path = f"/v1/runs/{_in_path(run_id)}/approval/{_in_path(approval_id)}/rule"
-        return (await self._get(path, RulePreview, query={"choice": choice, "width": width})).rule
+        path = f"/v1/runs/{in_path(run_id)}/approval/{in_path(approval_id)}/rule"
+        return (await self.get(path, RulePreview, query={"choice": choice, "width": width})).rule
 
     async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
         """Answer a question; raises Refused (409) if it's no longer open."""
-        path = f"/v1/runs/{_in_path(run_id)}/question/{_in_path(question_id)}"
-        await self._post(path, {"answer": answer}, _Json, once=_once())
+        path = f"/v1/runs/{in_path(run_id)}/question/{in_path(question_id)}"
+        await self.post(path, {"answer": answer}, _Json, once=_once())
 
     async def sessions(
         self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = "", children: str = ""
@@ -296,38 +288,38 @@ class Client:
         """
         query = {"q": words, "archived": archived, "one_shots": "true", "children": children}
         query |= {"limit": str(min(limit, SESSIONS_MAX)), "cursor": cursor}
-        page = await self._get("/api/sessions", SessionPage, query=query)
+        page = await self.get("/api/sessions", SessionPage, query=query)
         found = page.data
         while page.next_cursor and len(found) < limit:
             query |= {"limit": str(min(limit - len(found), SESSIONS_MAX)), "cursor": page.next_cursor}
-            page = await self._get("/api/sessions", SessionPage, query=query)
+            page = await self.get("/api/sessions", SessionPage, query=query)
             found += page.data
         return msgspec.structs.replace(page, data=found)
 
     async def session(self, session_id: str) -> SessionShown:
         """A session as the list shows it."""
-        return await self._get(_session(session_id), SessionShown)
+        return await self.get(_session(session_id), SessionShown)
 
     async def live(self, session_id: str) -> SessionLive:
         """What only the server that works on the session knows; any server asks it."""
-        return await self._get(_session(session_id) + "/live", SessionLive)
+        return await self.get(_session(session_id) + "/live", SessionLive)
 
     async def process(self, session_id: str, job_id: str) -> BackgroundOutput:
         """A process in the background, and the end of its output."""
-        return await self._get(_process(session_id, job_id), BackgroundOutput)
+        return await self.get(_process(session_id, job_id), BackgroundOutput)
 
     async def stop_process(self, session_id: str, job_id: str) -> BackgroundOutput:
         """End a process in the background; returns when it is dead."""
-        return await self._post(_process(session_id, job_id) + "/stop", {}, BackgroundOutput)
+        return await self.post(_process(session_id, job_id) + "/stop", {}, BackgroundOutput)
 
     async def children(self, session_id: str) -> ChildList:
         """The sub-agents of a session, and theirs."""
-        return await self._get(_session(session_id) + "/children", ChildList)
+        return await self.get(_session(session_id) + "/children", ChildList)
 
     async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> TranscriptPage:
         """The newest entries of the transcript below a seq."""
         query = {"limit": str(limit), "before": str(before) if before else ""}
-        return await self._get(_session(session_id) + "/messages", TranscriptPage, query=query)
+        return await self.get(_session(session_id) + "/messages", TranscriptPage, query=query)
 
     async def watch_session(
         self, session_id: str, *, after: int = 0, epoch: str = ""
@@ -349,31 +341,31 @@ class Client:
 
     async def blob(self, name: str) -> bytes:
         """A whole tool output or attachment, by the name that an event gives it."""
-        return await self._exchange.call(ClientRequest("GET", f"/api/blobs/{_in_path(name)}", accept="*/*"))
+        return await self._exchange.call(ClientRequest("GET", f"/api/blobs/{in_path(name)}", accept="*/*"))
 
     async def upload(self, data: bytes) -> str:
         """Store the bytes of an attachment; a part of a message names it by what this returns."""
         asked = ClientRequest("POST", "/api/blobs", data, _once(), accept="*/*")
-        return (await self._answer(asked, BlobStored)).blob
+        return (await self.send(asked, BlobStored)).blob
 
     async def rewind(self, session_id: str, to_seq: int) -> None:
         """Make what came after the seq count no more; raises Refused (409) while a run works or waits."""
-        await self._post(_session(session_id) + "/rewind", {"to_seq": to_seq}, _Json, once=_once())
+        await self.post(_session(session_id) + "/rewind", {"to_seq": to_seq}, _Json, once=_once())
 
     async def compact(self, session_id: str, focus: str = "", *, client_id: str = "") -> Started:
         """Start a run that summarizes the conversation; raises Refused (409) if a run works or waits."""
         body = {"focus": focus, "client_id": client_id}
-        return await self._post(_session(session_id) + "/compact", body, Started, once=_once())
+        return await self.post(_session(session_id) + "/compact", body, Started, once=_once())
 
     async def create_session(self, session_id: str, *, workspace: str = "", origin: str = "") -> SessionMade:
         """Make a session that no run has begun yet; raises Refused (409) if there is one."""
         body = {"id": session_id, "workspace": workspace, "origin": origin}
-        return await self._post("/api/sessions", body, SessionMade, once=_once())
+        return await self.post("/api/sessions", body, SessionMade, once=_once())
 
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())
-        return await self._answer(asked, SessionShown)
+        return await self.send(asked, SessionShown)
 
     async def mark_read(self, session_id: str) -> None:
         """Mark everything in the session as read."""
@@ -391,152 +383,114 @@ class Client:
 
     async def undelete(self, session_id: str) -> SessionShown:
         """Undo a deletion."""
-        return await self._post(_session(session_id) + "/undelete", {}, SessionShown, once=_once())
+        return await self.post(_session(session_id) + "/undelete", {}, SessionShown, once=_once())
 
     async def fork(self, session_id: str, *, at_seq: int | None = None) -> Forked:
         """A copy of the session, up to a seq."""
         body = {} if at_seq is None else {"at_seq": at_seq}
-        return await self._post(_session(session_id) + "/fork", body, Forked, once=_once())
+        return await self.post(_session(session_id) + "/fork", body, Forked, once=_once())
 
     async def queued(self, session_id: str) -> QueueShown:
         """The session's queue."""
-        return await self._get(_session(session_id) + "/queue", QueueShown)
+        return await self.get(_session(session_id) + "/queue", QueueShown)
 
     async def change_queue(self, session_id: str, action: Literal["pause", "resume", "clear"]) -> QueueShown:
         """Pause, resume or clear the session's queue."""
-        return await self._post(f"{_session(session_id)}/queue/{action}", {}, QueueShown, once=_once())
+        return await self.post(f"{_session(session_id)}/queue/{action}", {}, QueueShown, once=_once())
 
     async def move(self, session_id: str) -> SessionShown:
         """Let any server continue the session, though its files are on one that is gone."""
-        return await self._post(_session(session_id) + "/move", {}, SessionShown, once=_once())
+        return await self.post(_session(session_id) + "/move", {}, SessionShown, once=_once())
 
     async def set_approval_mode(self, session_id: str, mode: str) -> ApprovalModeShown:
         """Choose how actions of the session are approved; an empty mode is the configured one."""
         asked = ClientRequest("PUT", _session(session_id) + "/approval-mode", {"mode": mode}, _once())
-        return await self._answer(asked, ApprovalModeShown)
+        return await self.send(asked, ApprovalModeShown)
 
     async def bring_servers(
         self, session_id: str, client_id: str, wanted: BringServersRequest
     ) -> BroughtServersShown:
         """Connect MCP servers for the session, or renew them; an empty list ends them."""
-        path = f"{_session(session_id)}/mcp-servers/{_in_path(client_id)}"
+        path = f"{_session(session_id)}/mcp-servers/{in_path(client_id)}"
         asked = ClientRequest("PUT", path, msgspec.to_builtins(wanted), _once())
-        return await self._answer(asked, BroughtServersShown)
+        return await self.send(asked, BroughtServersShown)
 
     async def nodes(self) -> Sequence[NodeShown]:
         """The servers that share the store."""
-        return (await self._get("/api/nodes", NodeList)).data
+        return (await self.get("/api/nodes", NodeList)).data
 
     async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
         """What was used on these days (UTC), by default the last 30; by day, target, session or key."""
-        return await self._get("/api/usage", UsageSummary, query={"by": by, "from": first, "to": last})
+        return await self.get("/api/usage", UsageSummary, query={"by": by, "from": first, "to": last})
 
     async def targets(self) -> Sequence[TargetState]:
         """The targets and their health, the default first."""
-        return (await self._get("/api/targets", TargetList)).data
+        return (await self.get("/api/targets", TargetList)).data
 
     async def try_target(self, name: str) -> TargetTried:
         """Make one tiny call to a target; raises Refused (409) while another such call is under way."""
-        return await self._post(f"/api/targets/{_in_path(name)}/try", {}, TargetTried)
+        return await self.post(f"/api/targets/{in_path(name)}/try", {}, TargetTried)
 
     async def capabilities(self) -> Capabilities:
         """What the server can do, and what this client's key may do."""
-        return await self._get("/v1/capabilities", Capabilities)
+        return await self.get("/v1/capabilities", Capabilities)
 
     async def health(self) -> HealthShown:
         """Whether the server is alive."""
-        return await self._get("/health", HealthShown)
+        return await self.get("/health", HealthShown)
 
     async def keys(self) -> Sequence[KeyShown]:
         """The names of all keys."""
-        return (await self._get("/api/keys", KeyList)).data
+        return (await self.get("/api/keys", KeyList)).data
 
     async def add_key(self, name: str, scopes: Sequence[str] = ()) -> KeyMade:
         """Add a key, which may do everything if no scopes are named; its secret is shown only once."""
         named = {"scopes": list(scopes)} if scopes else {}
-        return await self._post("/api/keys", {"name": name, **named}, KeyMade)
+        return await self.post("/api/keys", {"name": name, **named}, KeyMade)
 
     async def sign_in_link(self) -> SignInLink:
         """A sign-in link for a browser, which then has the rights of this client's key."""
-        return await self._post("/api/sign-in-links", None, SignInLink)
+        return await self.post("/api/sign-in-links", None, SignInLink)
 
     async def revoke_key(self, name: str) -> None:
         """Revoke the key."""
-        await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{_in_path(name)}"))
+        await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{in_path(name)}"))
 
     async def channels(self) -> Sequence[ChannelShown]:
         """The chat platforms, and whether each works."""
-        return (await self._get("/api/channels", ChannelList)).data
+        return (await self.get("/api/channels", ChannelList)).data
 
     async def pair_channel(self, name: str) -> PairingCode:
         """A code; whoever sends it to the bot may talk to the agent."""
-        return await self._post(f"{_channel(name)}/pair", None, PairingCode)
+        return await self.post(f"{_channel(name)}/pair", None, PairingCode)
 
     async def allow_in_channel(self, name: str, user: str, *, role: str = "user") -> None:
         """Let a person talk to the agent, by the platform's id."""
-        await self._post(f"{_channel(name)}/users", {"user": user, "role": role}, ChannelUserChanged)
+        await self.post(f"{_channel(name)}/users", {"user": user, "role": role}, ChannelUserChanged)
 
     async def revoke_in_channel(self, name: str, user: str) -> None:
         """Let a person no longer talk to the agent."""
-        await self._exchange.call(ClientRequest("DELETE", f"{_channel(name)}/users/{_in_path(user)}"))
+        await self._exchange.call(ClientRequest("DELETE", f"{_channel(name)}/users/{in_path(user)}"))
 
     async def test_channel(self, name: str, chat: str) -> ChannelTestIntended:
         """Send a test message to a chat."""
-        return await self._post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
+        return await self.post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
 
     async def channel_log(self, name: str) -> Sequence[ChannelLogEntry]:
         """The newest events of a channel."""
-        return (await self._get(f"{_channel(name)}/log", ChannelHistory)).data
+        return (await self.get(f"{_channel(name)}/log", ChannelHistory)).data
 
-    async def triggers(self) -> Sequence[TriggerShown]:
-        """All triggers, oldest first."""
-        return (await self._get("/api/triggers", TriggerList)).data
-
-    async def add_trigger(self, fields: Mapping[str, Any]) -> TriggerMade:
-        """Create a trigger. Only this response contains the webhook's secret."""
-        return await self._post("/api/triggers", dict(fields), TriggerMade)
-
-    async def next_instants(self, fields: Mapping[str, Any]) -> NextInstants:
-        """The next five instants of a trigger that isn't saved."""
-        return await self._post("/api/triggers/preview", dict(fields), NextInstants)
-
-    async def edit_trigger(self, trigger_id: str, fields: Mapping[str, Any]) -> TriggerShown:
-        """Change a trigger, from its next instant on."""
-        path = f"/api/triggers/{_in_path(trigger_id)}"
-        return await self._answer(ClientRequest("PATCH", path, dict(fields)), TriggerShown)
-
-    async def change_trigger(
-        self, trigger_id: str, change: Literal["pause", "resume", "run"], *, once: str = ""
-    ) -> TriggerShown:
-        """Pause, resume or run a trigger."""
-        return await self._post(
-            f"/api/triggers/{_in_path(trigger_id)}/{change}", None, TriggerShown, once=once
-        )
-
-    async def answer_missed(self, trigger_id: str, *, run: bool) -> TriggerShown:
-        """Say whether to make up for missed instants."""
-        return await self._post(f"/api/triggers/{_in_path(trigger_id)}/missed", {"run": run}, TriggerShown)
-
-    async def new_hook_secret(self, trigger_id: str) -> HookSecret:
-        """Replace the secret of a webhook."""
-        return await self._post(f"/api/triggers/{_in_path(trigger_id)}/secret", {}, HookSecret)
-
-    async def trigger_history(self, trigger_id: str) -> TriggerHistory:
-        """What a trigger did, newest first."""
-        return await self._get(f"/api/triggers/{_in_path(trigger_id)}/history", TriggerHistory)
-
-    async def remove_trigger(self, trigger_id: str) -> None:
-        """Delete a trigger."""
-        await self._exchange.call(ClientRequest("DELETE", f"/api/triggers/{_in_path(trigger_id)}"))
-
-    async def _get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
+    async def get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
+        """Send a GET request; raises Refused and the other errors of `call`."""
         given = {name: value for name, value in (query or {}).items() if value}
-        return await self._answer(ClientRequest("GET", path, query=given), kind)
+        return await self.send(ClientRequest("GET", path, query=given), kind)
 
-    async def _post(self, path: str, body: Any, kind: type[_Body], *, once: str = "") -> _Body:
-        return await self._answer(ClientRequest("POST", path, body, once), kind)
+    async def post(self, path: str, body: Any, kind: type[_Body], *, once: str = "") -> _Body:
+        """Send a POST request with a JSON body; `once` is its idempotency key."""
+        return await self.send(ClientRequest("POST", path, body, once), kind)
 
-    async def _answer(self, asked: ClientRequest, kind: type[_Body]) -> _Body:
+    async def send(self, asked: ClientRequest, kind: type[_Body]) -> _Body:
+        """Send a request and decode the response."""
         body = await self._exchange.call(asked)
         try:
             return decoded(body, kind)
@@ -550,17 +504,18 @@ def _once() -> str:
     return secrets.token_hex(16)
 
 
-def _in_path(name: str) -> str:
+def in_path(name: str) -> str:
+    """Quote a name for use in a path."""
     return quote(name, safe="", errors="surrogatepass")
 
 
 def _channel(name: str) -> str:
-    return f"/api/channels/{_in_path(name)}"
+    return f"/api/channels/{in_path(name)}"
 
 
 def _session(session_id: str) -> str:
-    return f"/api/sessions/{_in_path(session_id)}"
+    return f"/api/sessions/{in_path(session_id)}"
 
 
 def _process(session_id: str, job_id: str) -> str:
-    return f"{_session(session_id)}/processes/{_in_path(job_id)}"
+    return f"{_session(session_id)}/processes/{in_path(job_id)}"

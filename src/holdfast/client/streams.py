@@ -13,7 +13,7 @@ from holdfast.client.errors import BadAnswer, Refused
 from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
 from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
-from holdfast.events import AnyEvent
+from holdfast.events import Event
 
 EVENTS = "text/event-stream"
 EPOCH_HEADER = "X-Holdfast-Epoch"
@@ -199,7 +199,7 @@ async def hermes_frames(exchange: RetryingHttp, path: str, *, after: int = 0) ->
             yield HermesFrame(frame.id, str(data.get("event", "")), data)
 
 
-def _event(frame: StreamFrame) -> AnyEvent:
+def _event(frame: StreamFrame) -> Event:
     try:
         return decode(frame.data, where=f"frame {frame.id}")
     except UnreadableEvent as error:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from holdfast.events import AnyEvent
+from holdfast.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Seen:
     """An event of the log, as journaled; `body` is its JSON with the seq in it."""
 
     seq: int
-    event: AnyEvent
+    event: Event
     body: bytes
 
 

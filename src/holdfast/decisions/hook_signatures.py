@@ -11,17 +11,17 @@ from binascii import Error as BadBase64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl
 
 import msgspec
-
-from holdfast.values import HookSignature
 
 TOLERANCE_S = 300  # how far a signed time may be away
 GITHUB_REPLAY_MS = 7 * 86_400_000
 BODY_REPLAY_MS = 600_000
 FOREVER_MS = 253_370_764_800_000
+HookSignature: TypeAlias = Literal["github", "slack", "stripe", "standard", "bearer"]
+
 _HEADERS: Mapping[str, HookSignature] = {
     "x-hub-signature-256": "github",
     "x-slack-signature": "slack",

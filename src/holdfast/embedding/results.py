@@ -12,7 +12,7 @@ from holdfast.folds.run import Run, Tally
 from holdfast.values import OUTPUT_INVALID, OutcomeKind
 
 if TYPE_CHECKING:
-    from holdfast.events import AnyEvent
+    from holdfast.events import Event
     from holdfast.messages import Message
 
 OutputT = TypeVar("OutputT", default=str)
@@ -41,7 +41,7 @@ class Result(Generic[OutputT_co]):
     run_id: str
     session_id: str
     messages: "tuple[Message, ...]" = field(repr=False)  # a notebook shows what a cell ends with
-    events: "tuple[AnyEvent, ...]" = field(repr=False)
+    events: "tuple[Event, ...]" = field(repr=False)
     outcome: "OutcomeKind"
 
 

@@ -9,7 +9,7 @@ from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, Configuratio
 from holdfast.embedding.output_types import OutputType
 from holdfast.embedding.results import OutputT, Result, error_of
 from holdfast.events import (
-    AnyEvent,
+    Event,
     PersonAsked,
     QuestionAsked,
     QueueResumed,
@@ -71,7 +71,7 @@ class RunHandle(Generic[OutputT]):
         """The session that the run belongs to."""
         return self._row.session_id
 
-    async def __aiter__(self) -> "AsyncIterator[AnyEvent]":
+    async def __aiter__(self) -> "AsyncIterator[Event]":
         async for record in self.events():
             yield record.event
 
@@ -99,7 +99,7 @@ class RunHandle(Generic[OutputT]):
     async def result(self) -> "Result[OutputT]":
         """Wait for the end. Raises a RunError, such as RunFailed, if the run doesn't complete."""
         replay = RunReplay(self.id)
-        events: list[AnyEvent] = []
+        events: list[Event] = []
         async for record in self.events():
             replay.apply(record.seq, record.event)
             events.append(record.event)

@@ -29,6 +29,7 @@ from holdfast.events.asks import AskAsked as AskAsked
 from holdfast.events.asks import AskSettled as AskSettled
 from holdfast.events.asks import PersonAsked as PersonAsked
 from holdfast.events.bases import Event as Event
+from holdfast.events.bases import ForeignEvent as ForeignEvent
 from holdfast.events.bases import Input, RunEvent
 from holdfast.events.bases import OwnedEvent as OwnedEvent
 from holdfast.events.channels import (
@@ -65,20 +66,6 @@ from holdfast.events.memory import MemoryWritten as MemoryWritten
 from holdfast.events.plans import GoalContinued as GoalContinued
 from holdfast.events.plans import PlanUpdated as PlanUpdated
 from holdfast.events.relay import RelayCalled as RelayCalled
-from holdfast.events.triggers import HookDelivered as HookDelivered
-from holdfast.events.triggers import TriggerCreated as TriggerCreated
-from holdfast.events.triggers import TriggerDue as TriggerDue
-from holdfast.events.triggers import TriggerEdited as TriggerEdited
-from holdfast.events.triggers import TriggerEvent
-from holdfast.events.triggers import TriggerFired as TriggerFired
-from holdfast.events.triggers import TriggerGaveUp as TriggerGaveUp
-from holdfast.events.triggers import TriggerMissed as TriggerMissed
-from holdfast.events.triggers import TriggerMissedAnswered as TriggerMissedAnswered
-from holdfast.events.triggers import TriggerPaused as TriggerPaused
-from holdfast.events.triggers import TriggerResumed as TriggerResumed
-from holdfast.events.triggers import TriggerRunAsked as TriggerRunAsked
-from holdfast.events.triggers import TriggerRunEnded as TriggerRunEnded
-from holdfast.events.triggers import TriggerSkipped as TriggerSkipped
 from holdfast.values import (
     ApprovalMode,
     CallFinish,
@@ -508,6 +495,6 @@ AnyEvent: TypeAlias = (
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
     | DeliveryUnknown | ChannelConnected | ChannelFailed | ChannelCodeMade | ChannelCodeTried
     | ChannelUserAllowed | ChannelUserRevoked | ChannelChatBound | ChannelModelChosen | ChannelUpdateTaken
-    | ChannelResultWanted | ChannelMessageSettled | TriggerEvent
+    | ChannelResultWanted | ChannelMessageSettled
 )
 # fmt: on

@@ -17,6 +17,14 @@ class OwnedEvent(Event, frozen=True, kw_only=True):
     """An event that only the owner of the log may append."""
 
 
+class ForeignEvent(Event, frozen=True, kw_only=True, tag=False):
+    """An event of a feature that this program doesn't have. Its body is kept as it is."""
+
+    tag: str
+    run_id: str = ""
+    body: bytes
+
+
 class RunEvent(OwnedEvent, frozen=True, kw_only=True):
     """An event that only the owner of the run may append."""
 

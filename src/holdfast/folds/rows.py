@@ -5,16 +5,18 @@ transaction, and can always rebuild it from the log.
 """
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from holdfast import events as e
-from holdfast.codec import UnreadableEvent, decode
+from holdfast.codec import FEATURE_EVENTS, UnreadableEvent, decode
 from holdfast.folds.asks import SETTLED_STATES, AskKind, ask_kind
-from holdfast.values import AskState, FilePart, ImagePart, OutcomeKind
+from holdfast.values import AskState, BlobRef, FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
 TITLE_CHARS_MAX = 80  # for titles made from a message
@@ -22,6 +24,12 @@ GIVEN_TITLE_CHARS_MAX = 200
 PREVIEW_CHARS_MAX = 200
 OWED = "parent"
 FRESH_MS = 1_000  # an open run's row is rewritten after this long, or when its status changes
+
+# Features name blobs in fields of the type BlobRef. In an event that can't be decoded, any hash may be one.
+_BLOB_NAME = re.compile(rb"(?<=\")[0-9a-f]{64}(?=\")")
+_BLOB_FIELDS: Mapping[type[e.Event], tuple[str, ...]] = MappingProxyType(
+    {kind: tuple(field.name for field in fields(kind) if field.type == BlobRef) for kind in FEATURE_EVENTS}
+)
 
 # Events of a streaming answer come by the thousand and change no row.
 QUIET: frozenset[type[e.Event]] = frozenset({e.TextDelta, e.ReasoningDelta, e.ToolOutput})
@@ -288,10 +296,10 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
         case e.RunQueued():
             parts = [part for message in event.history or () for part in message.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
-        case e.HookDelivered():
-            names = [event.blob]
+        case e.ForeignEvent():
+            names = [name.decode() for name in _BLOB_NAME.findall(event.body)]
         case e.OutputRecovered():
             names = [name for one in recovered_events(event) for name in blobs_of(one)]
         case _:
-            return ()
+            names = [name for field in _BLOB_FIELDS.get(type(event), ()) if (name := getattr(event, field))]
     return tuple(dict.fromkeys(names))

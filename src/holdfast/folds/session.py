@@ -10,9 +10,11 @@ Seqs increase, with gaps where old deltas were joined.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from holdfast import events as e
+from holdfast.codec import FEATURE_EVENTS
+from holdfast.events.bases import RunEvent
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
@@ -172,7 +174,7 @@ def _parent_told(session: Session, _: int, _event: e.ParentTold) -> None:
 
 
 def _apart(session: Session, seq: int, event: e.Event) -> None:
-    """A relayed call is counted beside the log, and a trigger or a memory has a fold of its own."""
+    """A relayed call is counted beside the log, and logs of features have folds of their own."""
 
 
 def _created(session: Session, _: int, event: e.SessionCreated) -> None:
@@ -356,6 +358,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.RunEnded: _run_ended,
         e.GrantAdded: _grant_added,
         e.GrantRemoved: _grant_removed,
-        **dict.fromkeys(get_args(e.TriggerEvent), _apart),
+        e.ForeignEvent: _apart,
+        **{kind: _apart for kind in FEATURE_EVENTS if not issubclass(kind, RunEvent)},
     }
 )

@@ -5,10 +5,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.catalog import FEATURES
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import import_in_background
 from holdfast.host.tools import OpenedTools, ToolWorld
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.redacting import RedactingStore
@@ -23,7 +25,6 @@ from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
-from holdfast.tools.schedule import Schedule
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
@@ -100,4 +101,6 @@ def tools_with_store(
     search = settings.web_search
     if search.service:
         tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
-    return {"with_store": tools, "automations": [Schedule(RedactingStore(store, lambda: secrets), clock)]}
+    context = FeatureContext(settings, RedactingStore(store, lambda: secrets), clock)
+    of_features = {one.name: one.part(one.tools)(context) for one in FEATURES.values() if one.tools}
+    return {"with_store": tools, **of_features}

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from os import urandom
 
+from holdfast.catalog import LOG_PREFIXES
+
 _APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
 CODE_CHARS = 8
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that people mistake for another
 WEBHOOKS_LOG = "chn_webhooks"  # the outbox of results that are posted to other programs
-_TRIGGER, _CHANNEL, _MEMORY = "trg_", "chn_", "mem_"
+_CHANNEL, _MEMORY = "chn_", "mem_"
+_OTHER_LOGS = (*LOG_PREFIXES, _CHANNEL, _MEMORY)
 _CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
 
 
@@ -21,11 +24,6 @@ def token_hex(size_bytes: int) -> str:
 def new_session_id() -> str:
     """The id of a session that the client didn't name."""
     return f"ses_{token_hex(12)}"
-
-
-def new_trigger_id() -> str:
-    """The id of a trigger, which is also that of its log."""
-    return f"{_TRIGGER}{token_hex(12)}"
 
 
 def channel_log_id(name: str) -> str:
@@ -56,14 +54,9 @@ def derived_session_id(*of: str) -> str:
     return f"ses_{sha256('/'.join(of).encode()).hexdigest()[:24]}"
 
 
-def trigger_id_of(digest: str) -> str:
-    """The id of a trigger that follows from something; `digest` is hexadecimal."""
-    return f"{_TRIGGER}{digest[:24]}"
-
-
 def is_automation(log_id: str) -> bool:
     """Whether the id is that of a log of something that acts by itself, and so of no session."""
-    return log_id.startswith((_TRIGGER, _CHANNEL, _MEMORY))
+    return log_id.startswith(_OTHER_LOGS)
 
 
 def memory_id(scope: str) -> str:

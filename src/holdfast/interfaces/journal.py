@@ -11,7 +11,7 @@ from zlib import crc32
 import msgspec
 
 from holdfast.codec import decode, native_frame
-from holdfast.events import AnyEvent, Event, Input
+from holdfast.events import Event, Input
 from holdfast.interfaces.blobs import Blobs
 from holdfast.interfaces.index import Index
 from holdfast.interfaces.nodes import Nodes
@@ -42,11 +42,11 @@ class Record(msgspec.Struct, eq=False, gc=False):
         return cls(session_id, seq, body=body)
 
     @property
-    def event(self) -> AnyEvent:
+    def event(self) -> Event:
         """The event; raises UnreadableEvent with session and seq."""
         if self.decoded is None:
             self.decoded = decode(self.body, where=f"session {self.session_id} seq {self.seq}")
-        return self.decoded  # pyright: ignore[reportReturnType]  # every concrete Event is in AnyEvent
+        return self.decoded
 
     @property
     def frame(self) -> bytes:

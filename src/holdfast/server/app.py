@@ -15,7 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.operations import OPERATIONS
+from holdfast.catalog import FEATURES
 from holdfast.folds.metrics import Metrics
+from holdfast.interfaces.feature import Feature
 from holdfast.interfaces.journal import Fence
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.retrying_append import AWAY, once_readable
@@ -54,7 +56,6 @@ from holdfast.server.upkeep.foreign_purges import ForeignPurges
 from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.thinning import Thinning
-from holdfast.values import TRIGGER
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ def make_app(
         async with deps.supervisor:
             access = SharedNotes(deps.store, "access")
             works: dict[str, Callable[[], Awaitable[None]]] = {
-                **_automations(deps, runner),
+                **_owners(deps, runner),
                 "purges": purges.run,
                 "purges by other servers": ForeignPurges(deps, purges).run,
                 "log thinning": Thinning(deps).run,
@@ -146,20 +147,25 @@ def _waiting(app: ASGIApp, deps: RouteDeps) -> ASGIApp:
     return opened
 
 
-def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Callable[[], Awaitable[None]]]:
-    """What acts by itself; not in a server that only does what it is asked."""
+def _owners(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Callable[[], Awaitable[None]]]:
+    """The owners of the features' logs; none in a server that only does what it is asked."""
     if runner is not None and runner.resume_runs == "asked":
         return {}
-    store, clock = deps.store, deps.clock
+    return {
+        f"owners of {source} logs": partial(_once_opened, deps, _owning(deps, feature, source).run)
+        for feature in FEATURES.values()
+        for source in feature.owners
+    }
 
-    async def own_trigger(trigger_id: str, fence: Fence) -> None:
-        await asyncio.to_thread(import_module, "holdfast.runner.triggers")
-        from holdfast.runner.triggers import TriggerOwner
 
-        await TriggerOwner(trigger_id, fence, store=store, inbox=deps.inbox, clock=clock).work()
+def _owning(deps: RouteDeps, feature: Feature, source: str) -> ClaimedLogs:
+    part = feature.owners[source]
 
-    owners = ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger)
-    return {"triggers": partial(_once_opened, deps, owners.run)}
+    async def own(log_id: str, fence: Fence) -> None:
+        await asyncio.to_thread(import_module, feature.module(part))
+        await feature.part(part)(log_id, fence, deps)
+
+    return ClaimedLogs(deps.store, deps.clock, source=source, own=own)
 
 
 async def _once_opened(deps: RouteDeps, work: Callable[[], Awaitable[None]]) -> None:

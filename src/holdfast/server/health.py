@@ -27,6 +27,7 @@ from holdfast.api.server import (
     TargetShown,
     TargetState,
 )
+from holdfast.catalog import FEATURES
 from holdfast.interfaces.journal import JournalError, StoreClosed
 from holdfast.journal.lost_writes import NOTE as LOST_WRITES
 from holdfast.journal.lost_writes import loss_in
@@ -42,8 +43,8 @@ _OK = HealthShown(status="ok", version=__version__, platform="holdfast")
 _ALIVE = msgspec.json.encode(_OK)
 _NOTE = "health"
 
-# Clients switch on these, so each says what is true; what is not served is said to be not served.
-FEATURES: dict[str, Any] = {
+# Hermes clients switch on these, so each is true only if it works here.
+_FEATURES: dict[str, Any] = {
     "chat_completions": True,
     "chat_completions_streaming": True,
     "responses_api": True,
@@ -205,6 +206,7 @@ class HealthRoutes:
         """GET /v1/capabilities."""
         deps = self._deps
         await deps.agent.until_opened()  # clients ask once, and need the sandbox as it is
+        features = _FEATURES | dict.fromkeys(FEATURES, True) | {"cors": bool(deps.options.cors_origins)}
         held: frozenset[Scope] = request.scope.get(KEY_SCOPES, frozenset())
         return json_response(
             Capabilities(
@@ -218,7 +220,7 @@ class HealthRoutes:
                     scopes=tuple(one for one in SCOPES if one in held),
                 ),
                 runtime={"mode": "server_agent", "tool_execution": "server", "split_runtime": False},
-                features=FEATURES | {"cors": bool(deps.options.cors_origins)},
+                features=features,
                 endpoints={
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },

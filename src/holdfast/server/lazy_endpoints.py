@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 
 from holdfast.api.operations import OPERATIONS
+from holdfast.catalog import FEATURES as SHIPPED_FEATURES
+from holdfast.interfaces.feature import Feature
 from holdfast.server.deps import RouteDeps
 from holdfast.server.routing import Endpoint
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -34,9 +36,7 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "files": "files.routes",
         "grants": "runs.endpoints",
         "health": "health",
-        "hooks": "triggers.endpoints",
         "inputs": "runs.endpoints",
-        "jobs": "triggers.endpoints",
         "keys": "access.endpoints",
         "log": "sessions.endpoints",
         "mcp": "mcp.endpoints",
@@ -53,9 +53,12 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "sessions": "sessions.endpoints",
         "skills": "skills",
         "targets": "targets",
-        "triggers": "triggers.endpoints",
         "usage": "usage",
     }
+)
+# The same for features, which name a class instead.
+ROUTES: Mapping[str, Feature] = MappingProxyType(
+    {first: feature for feature in SHIPPED_FEATURES.values() for first in feature.routes}
 )
 
 
@@ -99,11 +102,24 @@ class LazyEndpoints:
     def bind(self, name: str) -> Endpoint:
         """The endpoint, with its feature bound. Imports the feature if nobody has, so it may block."""
         if name not in self._bound:
-            feature = import_module(module_of(name)).endpoints(self._parts)
-            self._bound |= self._parts.deps.workspaces.guarded(OPERATIONS, feature)
+            self._bound |= self._parts.deps.workspaces.guarded(
+                OPERATIONS, self._group(name.partition(".")[0])
+            )
         return self._bound[name]
+
+    def _group(self, first: str) -> Mapping[str, Endpoint]:
+        """All endpoints whose names begin so."""
+        if first in FEATURES:
+            return import_module(module_of(first)).endpoints(self._parts)
+        feature = ROUTES[first]
+        routes = feature.part(feature.routes[first])(self._parts)
+        names = [one.endpoint for one in OPERATIONS if one.endpoint.startswith(f"{first}.")]
+        return {name: getattr(routes, name.removeprefix(f"{first}.")) for name in names}
 
 
 def module_of(endpoint: str) -> str:
     """The module that binds the endpoint."""
-    return f"holdfast.server.{FEATURES[endpoint.partition('.')[0]]}"
+    first = endpoint.partition(".")[0]
+    if first in FEATURES:
+        return f"holdfast.server.{FEATURES[first]}"
+    return ROUTES[first].module(ROUTES[first].routes[first])

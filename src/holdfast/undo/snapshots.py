@@ -21,13 +21,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.policy.path_facts import is_within
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name
 from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, TooMuch, scan
 from holdfast.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _log = logging.getLogger(__name__)
 

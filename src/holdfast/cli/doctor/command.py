@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.text import Text
 from typing_extensions import override
 
+from holdfast.catalog import FEATURES
 from holdfast.cli.doctor import machine, store
 from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms, undelivered
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
-from holdfast.cli.doctor.triggers import held
 from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
@@ -131,7 +131,9 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
-    yield from asyncio.run(held(settings, SystemClock()))
+    for feature in FEATURES.values():
+        if feature.doctor:
+            yield from asyncio.run(feature.part(feature.doctor)(settings, SystemClock()))
     if settings.channels:
         yield from asyncio.run(_answers(undelivered, settings))
     if settings.channels or any(server.url for server in settings.mcp_servers):

@@ -7,7 +7,7 @@ other.
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.codec import TYPES, UPCASTS
+from holdfast.codec import TYPES, UPCASTS, is_foreign
 from holdfast.events import Event
 from holdfast.folds.rows import QUIET
 from holdfast.interfaces.journal import NotReadableYet, StoreReadOnly
@@ -35,7 +35,7 @@ class EventTypes:
     async def insist(self, connection: Connection) -> None:
         """Raise StoreReadOnly if there are events that this node can't read; its row is there already."""
         recorded = {row[0] for row in await connection.rows("event_types")}
-        if unknown := sorted(recorded - self.reads):
+        if unknown := sorted(tag for tag in recorded - self.reads if not is_foreign(tag)):
             raise StoreReadOnly(
                 f"the database has events of a newer Holdfast ({_some(unknown)}): update Holdfast on this "
                 "machine"

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.policy.path_facts import is_within
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 LINKS_MAX = 40
 PATH_CHARS_MAX = 4_096

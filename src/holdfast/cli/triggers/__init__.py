@@ -1,1 +1,0 @@
-"""`holdfast triggers`."""

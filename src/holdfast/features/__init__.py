@@ -1,0 +1,1 @@
+"""Features: each folder holds everything about one, and declares it (see interfaces/feature.py)."""

@@ -1,0 +1,102 @@
+"""The jobs of hermes-agent as triggers: what their fields mean here, and what has no meaning."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from holdfast.features.automations.schedules import BadSchedule
+from holdfast.features.automations.times import WhenFields, iso, seconds_of, when_of
+from holdfast.features.automations.values import (
+    AtTime,
+    CronTimes,
+    EveryTimes,
+    TriggerSettings,
+    When,
+)
+
+# Fields of a job that mean nothing here, and what to do instead.
+WITHOUT_MEANING: Mapping[str, str] = {
+    "skills": "skills aren't loaded: say in the prompt what to do",
+    "skill": "skills aren't loaded: say in the prompt what to do",
+    "repeat": "it isn't counted how often it runs: pause or remove it when it's enough",
+    "script": "no script runs before it: let the agent run it",
+    "provider": "the provider is that of the default target",
+    "base_url": "the address is that of the target",
+    "deliver": "answers stay in the session: name a chat with --deliver",
+}
+_KEPT = frozenset({None, "", "local"})
+
+
+def schedule_when(schedule: object, *, now_ms: int, zone: str = "UTC") -> When:
+    """When a job runs, from what people write or from the table that is stored; raises BadSchedule.
+
+    `every 2h` repeats, `30m` is once in half an hour, and five fields are cron.
+    """
+    if isinstance(schedule, Mapping):
+        return _stored(cast("Mapping[str, Any]", schedule), zone)
+    if not isinstance(schedule, str) or not schedule.strip():
+        raise BadSchedule("the schedule is missing")
+    text = schedule.strip()
+    if found := re.fullmatch(r"every\s+(.+)", text, re.IGNORECASE):
+        return EveryTimes(seconds=_hermes_seconds(found[1]))
+    if len(text.split()) >= 5:  # noqa: PLR2004  # the fields of cron
+        return CronTimes(expression=" ".join(text.split()), zone=zone)
+    if re.match(r"\d{4}-", text):
+        return when_of(WhenFields(at=text))
+    return AtTime(at_ms=now_ms + round(1000 * _hermes_seconds(text)))
+
+
+def _stored(table: Mapping[str, Any], zone: str) -> When:
+    match table.get("kind"):
+        case "cron":
+            return CronTimes(expression=" ".join(str(table.get("expr", "")).split()), zone=zone)
+        case "interval":
+            return EveryTimes(seconds=60 * float(table.get("minutes") or 0))
+        case "once":
+            return when_of(WhenFields(at=str(table.get("run_at", ""))))
+        case _:
+            raise BadSchedule("the schedule is of a kind that isn't known")
+
+
+def _hermes_seconds(text: str) -> float:
+    """A length of time, whose unit may be a word."""
+    found = re.fullmatch(r"(\d+)\s*([smhd])[a-z]*", text.strip().lower())
+    return seconds_of(f"{found[1]}{found[2]}" if found else text)
+
+
+def differences(job: Mapping[str, Any]) -> list[str]:
+    """What of a job is different here."""
+    found = [why for field, why in WITHOUT_MEANING.items() if not _means_nothing(field, job.get(field))]
+    return list(dict.fromkeys(found))
+
+
+def _means_nothing(field: str, value: object) -> bool:
+    if field == "repeat" and isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get("times") is None
+    return not value or (isinstance(value, str) and value in _KEPT)
+
+
+def settings_of(job: Mapping[str, Any], *, now_ms: int) -> TriggerSettings:
+    """A job as a trigger; raises BadSchedule."""
+    prompt = str(job.get("prompt") or "").strip()
+    if not prompt:
+        raise BadSchedule("the prompt is missing")
+    name = str(job.get("name") or "").strip() or prompt[:50]
+    # What looks like a value of ours is text there.
+    text = prompt.replace("{{", "{ {")
+    return TriggerSettings(
+        name=name[:200], prompt=text, when=schedule_when(job.get("schedule"), now_ms=now_ms)
+    )
+
+
+def schedule_text(when: When) -> str:
+    """When it runs, as hermes-agent's clients read it."""
+    match when:
+        case CronTimes():
+            return when.expression
+        case EveryTimes():
+            return f"every {when.seconds / 60:g}m"
+        case AtTime():
+            return f"once at {iso(when.at_ms)}"
+        case _:
+            return ""

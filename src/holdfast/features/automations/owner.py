@@ -1,0 +1,354 @@
+"""Triggers at work: one owner for each, which does what its log and the clock ask for."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.features.automations import state as fold
+from holdfast.features.automations.events import (
+    TriggerDue,
+    TriggerFired,
+    TriggerGaveUp,
+    TriggerRunEnded,
+    TriggerSkipped,
+)
+from holdfast.features.automations.prompts import Delivered, delivered, prompt_for
+from holdfast.features.automations.schedules import BadSchedule, CronSchedule, Schedule
+from holdfast.features.automations.state import AFTER, PendingFire, Trigger, TriggerFire
+from holdfast.features.automations.steps import (
+    AppendEvents,
+    Fire,
+    Step,
+    StopRuns,
+    TriggerMoment,
+    WaitForInstant,
+    decided,
+    next_step,
+    schedule_of,
+)
+from holdfast.features.automations.time_zones import zone_named
+from holdfast.features.automations.values import (
+    AfterRun,
+    OnWebhook,
+    TriggerSettings,
+    When,
+)
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import delivery_place
+from holdfast.interfaces.journal import (
+    Declined,
+    Fence,
+    IdempotencyKey,
+    IfSessionKnown,
+    Notes,
+    Reading,
+    Replayed,
+    Store,
+)
+from holdfast.racing import race, wait_through_cancel
+from holdfast.runner.inbox import Inbox, IncomingMessage, NotSent, Sent
+from holdfast.server.deps import RouteDeps
+from holdfast.values import AUTOMATION, RunSettings
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 30.0  # how often to look at the clock, which may have been set, or gone on while the computer slept
+READ_MAX = 1_000
+LONG_MS = 600_000
+CHECKPOINT_EVENTS = 500  # after so many events the state is noted, so that the next start needn't fold them
+NEVER_MS = 253_370_764_800_000
+_Checkpoint = msgspec.json.Decoder(Trigger)
+
+
+async def schedule_for(when: When, *, anchor_ms: int) -> Schedule | None:
+    """The instants of a trigger; None if it has none of its own. Raises BadSchedule."""
+    return await asyncio.to_thread(schedule_of, when, anchor_ms=anchor_ms, zones=zone_named)
+
+
+async def trigger_state(store: Store, trigger_id: str) -> Trigger:
+    """The trigger at the end of its log; without settings if there is no such trigger."""
+    trigger = await _noted(store, trigger_id)
+    await catch_up(store, trigger_id, trigger)
+    return trigger
+
+
+async def catch_up(journal: Reading, trigger_id: str, trigger: Trigger) -> None:
+    """Apply what the log has by now."""
+    while records := await journal.read(trigger_id, after=trigger.last_seq, limit=READ_MAX):
+        for record in records:
+            fold.apply(trigger, record.seq, record.event)
+
+
+def _note_key(trigger_id: str) -> str:
+    return f"session/{trigger_id}/state"
+
+
+async def _noted(notes: Notes, trigger_id: str) -> Trigger:
+    raw = await notes.note(_note_key(trigger_id))
+    with suppress(msgspec.MsgspecError):  # of another version: the log has it all
+        return _Checkpoint.decode(raw) if raw else Trigger()
+    return Trigger()
+
+
+async def own(trigger_id: str, fence: Fence, deps: RouteDeps) -> None:
+    """Fire the trigger until it's deleted or this node loses its log."""
+    await TriggerOwner(trigger_id, fence, store=deps.store, inbox=deps.inbox, clock=deps.clock).work()
+
+
+class TriggerOwner:
+    """Fires one trigger for as long as this node owns its log."""
+
+    def __init__(self, trigger_id: str, fence: Fence, *, store: Store, inbox: Inbox, clock: Clock) -> None:
+        self._trigger_id = trigger_id
+        self._fence = fence
+        self._store = store
+        self._inbox = inbox
+        self._clock = clock
+        self._trigger = Trigger()
+        self._changed = asyncio.Event()
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._ended: dict[str, TriggerRunEnded] = {}  # endings of runs that aren't on the log yet
+        self._after: list[PendingFire] = []  # runs of another session that ended
+        self._schedule: tuple[When, int, Schedule | None] | None = None
+        self._noted_seq = 0
+
+    async def work(self) -> None:
+        """Do what is to be done until the trigger is deleted."""
+        self._trigger = await trigger_state(self._store, self._trigger_id)
+        self._noted_seq = self._trigger.last_seq
+        following = asyncio.create_task(self._follow_log(), name=f"follow {self._trigger_id}")
+        try:
+            while not self._trigger.is_deleted:
+                self._changed.clear()
+                await self._step()
+                await catch_up(self._store, self._trigger_id, self._trigger)
+                await self._checkpoint()
+        finally:
+            tasks = [following, *self._watching.values()]
+            for task in tasks:
+                task.cancel()
+            await wait_through_cancel(*tasks)
+
+    async def _follow_log(self) -> None:
+        async for _ in self._store.follow(self._trigger_id, after=self._trigger.last_seq):
+            self._changed.set()
+
+    async def _checkpoint(self) -> None:
+        if self._trigger.last_seq - self._noted_seq >= CHECKPOINT_EVENTS:
+            self._noted_seq = self._trigger.last_seq
+            await self._store.put_note(_note_key(self._trigger_id), msgspec.json.encode(self._trigger))
+
+    async def _step(self) -> None:
+        """Take one step, or wait for the next."""
+        self._watch()
+        for ended in list(self._ended.values()):
+            await self._append([ended])
+            del self._ended[ended.key]
+            return
+        step = await self._next_step()
+        match step:
+            case AppendEvents():
+                await self._record(step)
+            case Fire():
+                await self._fire(step.fire)
+            case StopRuns():
+                for fire in step.fires:
+                    await self._stop(fire)
+                await self._record(step.then)
+            case WaitForInstant():
+                await self._wait(step)
+
+    async def _next_step(self) -> Step:
+        trigger, moment = self._trigger, TriggerMoment(self._trigger_id, self._clock.now_ms())
+        if self._after and trigger.settings is not None:
+            return decided(trigger, self._after.pop(0), moment)
+        schedule = await self._schedule_now()
+        if isinstance(schedule, CronSchedule) and moment.now_ms - trigger.cursor_ms > LONG_MS:
+            # Counting what was missed for a year takes a while.
+            return await asyncio.to_thread(next_step, trigger, schedule, moment)
+        return next_step(trigger, schedule, moment)
+
+    async def _schedule_now(self) -> Schedule | None:
+        settings, anchor_ms = self._trigger.settings, self._trigger.anchor_ms
+        if settings is None:
+            return None
+        known = self._schedule
+        if known is None or known[:2] != (settings.when, anchor_ms):
+            try:
+                schedule = await schedule_for(settings.when, anchor_ms=anchor_ms)
+            except BadSchedule as error:
+                _log.error("trigger %s never fires: %s", self._trigger_id, error)
+                schedule = None
+            self._schedule = known = (settings.when, anchor_ms, schedule)
+        return known[2]
+
+    async def _wait(self, step: WaitForInstant) -> None:
+        """WaitForInstant until something is appended or the time has come, by whatever the clock is then."""
+        left_s = (step.until_ms - self._clock.now_ms()) / 1000 if step.until_ms else LOOK_S
+        if step.until_ms and left_s <= 0:
+            return
+        sleeping = asyncio.create_task(self._clock.sleep_s(min(max(left_s, 0.001), LOOK_S)))
+        await race(asyncio.create_task(self._changed.wait()), sleeping)
+
+    async def _tell_that_it_gave_up(self, settings: TriggerSettings, gave_up: TriggerGaveUp) -> None:
+        """Tell the chats that it is paused; the key of a delivery is the same after a crash."""
+        text = (
+            f"{settings.name} is paused: its last {gave_up.failures} runs failed. "
+            f"`holdfast triggers resume {self._trigger_id}` starts it again."
+        )
+        _log.warning("%s", text)
+        for place in settings.deliver:
+            log_id, chat = delivery_place(place)
+            # The place in the log tells this time from the next one, and the chat this one from others.
+            message = f"gave_up.{self._trigger_id}.{self._trigger.last_seq}:{chat}"
+            intended = e.DeliveryIntended(at_ms=self._clock.now_ms(), chat=chat, message=message, body=text)
+            once = self._once(f"{place}/{intended.key}", log_id)
+            await self._store.append(log_id, [intended], when=[IfSessionKnown()], idempotency_key=once)
+
+    async def _record(self, step: AppendEvents) -> None:
+        gave_up = next((one for one in step.events if isinstance(one, TriggerGaveUp)), None)
+        if gave_up is not None and self._trigger.settings is not None:
+            await self._tell_that_it_gave_up(self._trigger.settings, gave_up)
+        result = await self._append(step.events, key=step.key)
+        if isinstance(result, Replayed):
+            # It was due before, and the clock or an edit led here again.
+            due = next(one for one in step.events if isinstance(one, TriggerDue))
+            skipped = TriggerSkipped(
+                at_ms=due.at_ms, key=due.key, due_at_ms=due.due_at_ms, why="duplicate", seen_seq=due.seen_seq
+            )
+            await self._append([*(one for one in step.events if one is not due), skipped])
+
+    async def _append(self, events: Sequence[e.Event], *, key: str = "") -> object:
+        once = self._once(key, self._trigger_id) if key else None
+        return await self._store.append_run(self._trigger_id, events, fence=self._fence, idempotency_key=once)
+
+    def _once(self, key: str, log_id: str) -> IdempotencyKey:
+        # The same for a message in its session's log and for what is due in the trigger's, but for the log.
+        return IdempotencyKey(f"\ntrigger/{self._trigger_id}/{log_id}/{key}", "", b"", NEVER_MS)
+
+    async def _fire(self, fire: TriggerFire) -> None:
+        """Put the message and its run into the session's log; if they are there already, nothing happens."""
+        settings = self._trigger.settings
+        assert settings is not None, "next_step has looked"
+        message = IncomingMessage(
+            text=prompt_for(settings, fire, await self._payload(fire)),
+            settings=_run_settings(settings, self._trigger_id, fire),
+            source=AUTOMATION,
+            client_id=self._trigger_id,
+            message_id=fire.message_id,
+            run_id=fire.run_id,
+            key=self._trigger.api_key,
+        )
+
+        def once(_: Sent) -> IdempotencyKey:
+            return self._once(fire.key, "session")
+
+        if not settings.workspace and (session := await self._store.session(fire.session_id)) is not None:
+            message = message.in_workspace(session.workspace)
+        sent = await self._inbox.send(fire.session_id, message, once=once)
+        now_ms = self._clock.now_ms()
+        if isinstance(sent, NotSent):
+            why = "queue_full" if sent.why == "queue_full" else "session_deleted"
+            skipped = TriggerSkipped(at_ms=now_ms, key=fire.key, due_at_ms=fire.due_at_ms, why=why)
+            await self._append([skipped])
+        else:
+            # Before the fire is over, so that a crash repeats it.
+            await self._deliver(settings, fire)
+            await self._append([TriggerFired(at_ms=now_ms, key=fire.key)])
+
+    async def _deliver(self, settings: TriggerSettings, fire: TriggerFire) -> None:
+        """Let the chats be told what becomes of the run, and what it asks."""
+        for place in settings.deliver:
+            log_id, chat = delivery_place(place)
+            wanted = e.ChannelResultWanted(
+                at_ms=self._clock.now_ms(),
+                chat=chat,
+                session_id=fire.session_id,
+                message_id=fire.message_id,
+                by=self._trigger_id,
+                title=settings.name,
+            )
+            once = self._once(f"{place}/{fire.key}", log_id)
+            when = [IfSessionKnown()]
+            result = await self._store.append(log_id, [wanted], when=when, idempotency_key=once)
+            if isinstance(result, Declined):
+                _log.warning("trigger %s: there is no channel for %s any more", self._trigger_id, place)
+
+    async def _payload(self, fire: TriggerFire) -> Delivered | None:
+        if not fire.blob:
+            return None
+        body = await self._store.blob(fire.blob)
+        return await asyncio.to_thread(delivered, body or b"")
+
+    async def _stop(self, fire: TriggerFire) -> None:
+        row = await self._store.run(fire.run_id)
+        if row is None or row.status in {"stopping", "ended"}:
+            return
+        stop = e.StopRequested(
+            at_ms=self._clock.now_ms(), run_id=fire.run_id, cause="replaced", by=self._trigger_id
+        )
+        await self._inbox.request_stop(fire.session_id, stop)
+
+    def _watch(self) -> None:
+        """Watch the runs that have no ending yet, and the session whose runs this waits for."""
+        trigger = self._trigger
+        wanted: dict[str, Any] = {
+            fire.key: (self._until_ended, fire) for fire in trigger.open_fires if fire.key not in self._ended
+        }
+        when = trigger.settings.when if trigger.settings else None
+        if isinstance(when, AfterRun):
+            wanted[when.session_id] = (self._until_others_end, when.session_id)
+        for key in [key for key, task in self._watching.items() if task.done() or key not in wanted]:
+            task = self._watching.pop(key)
+            if task.done() and not task.cancelled():
+                task.result()  # raises what went wrong
+            task.cancel()
+        for key, (watch, what) in wanted.items():
+            if key not in self._watching:
+                self._watching[key] = asyncio.create_task(watch(what), name=f"watch {key}")
+
+    async def _until_ended(self, fire: TriggerFire) -> None:
+        row = await self._store.run(fire.run_id)
+        outcome = row.outcome if row is not None else None
+        if row is not None and row.status != "ended":
+            async for records in self._store.follow(fire.session_id, after=row.last_seq, pace="seldom"):
+                endings = [one.event for one in records if isinstance(one.event, e.RunEnded)]
+                ended = next((one for one in endings if one.run_id == fire.run_id), None)
+                if ended is not None:
+                    outcome = ended.outcome
+                    break
+        now_ms = self._clock.now_ms()
+        self._ended[fire.key] = TriggerRunEnded(at_ms=now_ms, key=fire.key, outcome=outcome)
+        self._changed.set()
+
+    async def _until_others_end(self, session_id: str) -> None:
+        after = self._trigger.seen_seq
+        async for records in self._store.follow(session_id, after=after, pace="seldom"):
+            own = {fire.run_id for fire in self._trigger.fires.values()}
+            for record in records:
+                event = record.event
+                if isinstance(event, e.RunEnded) and event.run_id not in own:
+                    pending = PendingFire(key=AFTER + event.run_id, at_ms=event.at_ms, seen_seq=record.seq)
+                    self._after.append(pending)
+            self._changed.set()
+
+
+def _run_settings(settings: TriggerSettings, trigger_id: str, fire: TriggerFire) -> RunSettings:
+    """The rights of a run: those of the trigger, which are fewer for one that a webhook starts."""
+    is_hook = isinstance(settings.when, OnWebhook)
+    approvals = settings.approvals or ("unattended" if is_hook else "ask")
+    has_network = settings.network if settings.network is not None else not is_hook
+    return RunSettings(
+        model=settings.model,
+        workspace=settings.workspace,
+        budget=settings.budget,
+        tools=settings.tools,
+        unattended=approvals == "unattended",
+        offline=not has_network,
+        metadata={"trigger": trigger_id, "key": fire.key},
+    )

@@ -1,0 +1,218 @@
+"""What a request says about a trigger, as settings that are known to work."""
+
+import asyncio
+from datetime import tzinfo
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.agent.offers import names_in
+from holdfast.features.automations.bodies import TriggerRequest
+from holdfast.features.automations.owner import schedule_for
+from holdfast.features.automations.prompts import unknown_names
+from holdfast.features.automations.schedules import BadSchedule, Schedule, next_instants
+from holdfast.features.automations.time_zones import zone_named
+from holdfast.features.automations.times import WhenFields, when_of
+from holdfast.features.automations.values import (
+    AfterRun,
+    AtTime,
+    CronTimes,
+    TriggerSettings,
+    When,
+)
+from holdfast.safe_text import safe_line
+from holdfast.server.access.request_secrets import request_redactor
+from holdfast.server.channels.routes import checked_places
+from holdfast.server.deps import RouteDeps
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.requests import budget_of
+from holdfast.server.transport.bodies import checked_session_id
+
+NAME_CHARS_MAX = 200
+PROMPT_CHARS_MAX = 100_000
+TOOLS_MAX = 200
+SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 500
+_WHEN_FIELDS = ("cron", "every", "at", "after", "webhook", "zone")
+_PLAIN = (
+    "session_id",
+    "network",
+    "missed",
+    "overlap",
+    "grace_s",
+    "failures_max",
+)
+
+
+async def new_settings(wanted: TriggerRequest, deps: RouteDeps) -> TriggerSettings:
+    """The settings of a new trigger; raises a Problem."""
+    if not (wanted.name or "").strip():
+        raise bad_request("'name' is missing", param="name")
+    if not (wanted.prompt or "").strip():
+        raise bad_request("'prompt' is missing", param="prompt")
+    settings = TriggerSettings(name="", prompt="", when=asked_when(wanted))
+    return await _with(settings, wanted, deps)
+
+
+async def edited_settings(
+    settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDeps
+) -> TriggerSettings:
+    """The settings after an edit; raises a Problem."""
+    if any(getattr(wanted, name) is not None for name in _WHEN_FIELDS):
+        if wanted.zone is not None and wanted.cron is None and isinstance(settings.when, CronTimes):
+            wanted.cron = settings.when.expression
+        settings = replace(settings, when=asked_when(wanted))
+    return await _with(settings, wanted, deps)
+
+
+def asked_when(wanted: TriggerRequest) -> When:
+    """When it fires; raises a Problem."""
+    fields = WhenFields(
+        cron=wanted.cron or "",
+        every=_text(wanted.every),
+        at=_text(wanted.at),
+        after=wanted.after or "",
+        webhook=wanted.webhook,
+        zone=wanted.zone or "",
+    )
+    try:
+        when = when_of(fields)
+    except BadSchedule as error:
+        raise bad_schedule(error) from error
+    if isinstance(when, AfterRun):
+        checked_session_id(when.session_id, param="after")
+    return when
+
+
+async def checked_schedule(when: When, *, now_ms: int) -> Schedule | None:
+    """The instants of a trigger, of which there is at least one; raises a Problem."""
+    try:
+        schedule = await schedule_for(when, anchor_ms=now_ms)
+        if schedule is not None and schedule.after(now_ms) is None:
+            passed = "that time has passed" if isinstance(when, AtTime) else "that time never comes"
+            raise BadSchedule(passed)
+    except BadSchedule as error:
+        raise bad_schedule(error) from error
+    return schedule
+
+
+async def upcoming(when: When, *, anchor_ms: int, after_ms: int) -> list[int]:
+    """The next five instants; none for a trigger that has none of its own."""
+    try:
+        schedule = await schedule_for(when, anchor_ms=anchor_ms)
+    except BadSchedule:  # of another version
+        return []
+    return [] if schedule is None else await asyncio.to_thread(next_instants, schedule, after_ms)
+
+
+async def zone_of(when: When) -> tzinfo:
+    """The time zone in which people think of its instants."""
+    return await asyncio.to_thread(zone_named, when.zone if isinstance(when, CronTimes) else "UTC")
+
+
+def bad_schedule(error: BadSchedule) -> Problem:
+    """The response to a time that can't be understood."""
+    text = str(error)
+    return bad_request(text[:1].upper() + text[1:], param="when", code="bad_schedule")
+
+
+def checked_secret(secret: str) -> str:
+    """A hook's secret that the caller brings; raises a Problem."""
+    fits = SECRET_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX and secret.isascii() and secret.isprintable()
+    if not fits or " " in secret:
+        raise bad_request(
+            f"'secret' must be {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} ASCII characters without spaces",
+            param="secret",
+        )
+    return secret
+
+
+async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDeps) -> TriggerSettings:
+    redactor = request_redactor(deps.agent.secrets)
+    if wanted.secret:
+        redactor = redactor.also((checked_secret(wanted.secret),))
+    changes: dict[str, Any] = {name: value for name in _PLAIN if (value := getattr(wanted, name)) is not None}
+    if wanted.name is not None:
+        changes["name"] = redactor.redact_text(safe_line(wanted.name))[:NAME_CHARS_MAX]
+    if wanted.prompt is not None:
+        changes["prompt"] = redactor.redact_text(_checked_prompt(wanted.prompt))
+    if wanted.workspace is not None:
+        changes["workspace"] = await deps.workspaces.existing(wanted.workspace)
+    if wanted.model is not None:
+        changes["model"] = await _known_model(wanted.model, deps)
+    if wanted.budget is not None:
+        changes["budget"] = budget_of(wanted.budget)
+    if wanted.tools is not None:
+        await deps.agent.until_opened()
+        changes["tools"] = _checked_tools(wanted.tools, deps)
+    if wanted.deliver is not None:
+        changes["deliver"] = await checked_places(deps, wanted.deliver)
+    if wanted.approvals is not None:
+        changes["approvals"] = _checked_approvals(wanted.approvals)
+    changed = replace(settings, **changes)
+    _check(changed)
+    return changed
+
+
+def _checked_prompt(prompt: str) -> str:
+    if not prompt.strip():
+        raise bad_request("'prompt' is empty", param="prompt")
+    if len(prompt) > PROMPT_CHARS_MAX:
+        raise bad_request(f"'prompt' is longer than {PROMPT_CHARS_MAX} characters", param="prompt")
+    if unknown := unknown_names(prompt):
+        raise bad_request(
+            f"'prompt' names {unknown[0]!r}, which stands for nothing; there are name, due, missed, event "
+            "and payload",
+            param="prompt",
+        )
+    return prompt
+
+
+async def models_of(deps: RouteDeps) -> tuple[list[str], frozenset[str]]:
+    """The names of this server's targets, and all names that a target of any server has or goes by."""
+    targets = deps.options.targets()
+    known = {"", *(one.name for one in targets), *(one.model for one in targets)}
+    offers = names_in(offer for node in await deps.store.nodes() for offer in node.offers)
+    known |= {name.partition(":")[2] for name in offers if name.startswith(("target:", "model:"))}
+    return [one.name for one in targets], frozenset(known)
+
+
+async def _known_model(model: str, deps: RouteDeps) -> str:
+    names, known = await models_of(deps)
+    if names and model not in known:
+        text = f"There's no target {model[:100]!r}. The targets are {', '.join(names)}"
+        raise bad_request(text, param="model", code="unknown_target")
+    return model
+
+
+def _checked_approvals(mode: str) -> str:
+    if mode not in {"", "ask", "unattended"}:
+        raise bad_request("'approvals' must be ask or unattended", param="approvals")
+    return mode
+
+
+def _checked_tools(tools: list[str], deps: RouteDeps) -> tuple[str, ...]:
+    if len(tools) > TOOLS_MAX:
+        raise bad_request(f"'tools' can have up to {TOOLS_MAX} names", param="tools")
+    registry = deps.agent.tools_now()
+    for name in tools:
+        # A tool of an MCP server may be away just now.
+        if registry.get(name) is None and not name.startswith("mcp_"):
+            raise bad_request(registry.unknown(name), param="tools")
+    return tuple(dict.fromkeys(tools))
+
+
+def _check(settings: TriggerSettings) -> None:
+    if settings.session_id:
+        checked_session_id(settings.session_id)
+    if isinstance(settings.when, AfterRun) and settings.when.session_id == settings.session_id:
+        raise bad_request("A session can't trigger itself: 'after' would loop forever", param="after")
+    if not 0 <= settings.grace_s <= 86_400:  # noqa: PLR2004  # a day
+        raise bad_request("'grace_s' must be between 0 and 86400", param="grace_s")
+    if settings.failures_max < 0:
+        raise bad_request("'failures_max' must be 0 or more", param="failures_max")
+
+
+def _text(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:f}".rstrip("0").rstrip(".")

@@ -1,0 +1,130 @@
+"""The API keys that `hermes auth` stores in auth.json, without its sign-ins."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from holdfast.features.hermes_import.home_files import read_home_text
+from holdfast.features.hermes_import.messages import json_of, table_of
+
+FILE = "auth.json"
+PROFILES = "profiles"  # profiles, which share the keys of the home above them
+SECRET_CHARS_MIN = 8
+_SECRET_FIELD = re.compile(r"(?:^|_)(?:token|key|secret|password)s?$", re.IGNORECASE)
+_SIGN_IN_TOKENS = ("sk-ant-oat",)  # these look like keys, but end with their sign-in
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key, and its address if that isn't the provider's own."""
+
+    key: str = field(repr=False)
+    base_url: str = ""
+
+
+@dataclass(slots=True)
+class StoredKeys:
+    """What auth.json holds, by the names of providers; the first key of each is the one to use."""
+
+    keys: dict[str, list[StoredKey]] = field(default_factory=dict[str, list[StoredKey]], repr=False)
+    signed_in: set[str] = field(default_factory=set[str])
+    secrets: list[str] = field(default_factory=list[str], repr=False)  # all, whatever they are good for
+    problems: list[str] = field(default_factory=list[str])
+    used: set[str] = field(default_factory=set[str])
+
+    def key_for(self, *names: str) -> StoredKey | None:
+        """The key for the provider that has one of these names."""
+        for name in names:
+            if found := self.keys.get(name):
+                self.used.add(name)
+                return found[0]
+        return None
+
+    def has(self, *names: str) -> bool:
+        """Whether there is a key for one of these names."""
+        return any(name in self.keys for name in names)
+
+    def left(self) -> Iterator[str]:
+        """What wasn't imported, in words and without secrets."""
+        yield from self.problems
+        for name in sorted(self.used):
+            if more := len(self.keys[name]) - 1:
+                yield f"{more} more keys for {name} in {FILE}: a target has only one key"
+        if unused := sorted(self.keys.keys() - self.used):
+            yield f"keys in {FILE} that no target uses: {', '.join(unused)}"
+        if signed_in := sorted(self.signed_in - self.keys.keys()):
+            yield f"sign-ins in {FILE} ({', '.join(signed_in)}): configure API keys for these targets"
+
+
+def read_auth(home: Path) -> StoredKeys:
+    """The file of this home; a profile takes what is missing from the home above it."""
+    stored = StoredKeys()
+    above = [home.parent.parent] if home.parent.name == PROFILES else []
+    for folder in (home, *above):
+        found = _document(folder, stored)
+        stored.secrets += _secrets_in(found)
+        for name, entries in _pool(found).items():
+            if name not in stored.keys:
+                _take(stored, name, entries)
+        stored.signed_in |= set(table_of(found.get("providers")))
+    return stored
+
+
+def _document(home: Path, stored: StoredKeys) -> Mapping[str, object]:
+    path = home / FILE
+    try:
+        text = read_home_text(home, path)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        stored.problems.append(f"{path}: can't read the file: {error}")
+        return {}
+    found = json_of(text)
+    table = table_of(found)
+    if table is not found:
+        stored.problems.append(f"{path}: can't read the file: it isn't a JSON object")
+    return table
+
+
+def _pool(found: Mapping[str, object]) -> Mapping[str, list[Mapping[str, object]]]:
+    pool = table_of(found.get("credential_pool"))
+    return {
+        name.strip().lower(): [table_of(one) for one in cast("list[object]", entries)]
+        for name, entries in pool.items()
+        if isinstance(entries, list)
+    }
+
+
+def _take(stored: StoredKeys, name: str, entries: list[Mapping[str, object]]) -> None:
+    for entry in sorted(entries, key=_priority):
+        key = _text(entry.get("access_token"))
+        if entry.get("auth_type", "api_key") != "api_key" or key.startswith(_SIGN_IN_TOKENS):
+            stored.signed_in.add(name)
+        elif key and entry.get("last_status") != "dead":
+            stored.keys.setdefault(name, []).append(StoredKey(key, _text(entry.get("base_url"))))
+
+
+def _priority(entry: Mapping[str, object]) -> int:
+    value = entry.get("priority")
+    return value if isinstance(value, int) else 0
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _secrets_in(found: object) -> list[str]:
+    """Every text under a name that marks it as secret, at any depth."""
+    secrets: list[str] = []
+    left: list[tuple[str, object]] = [("", found)]
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += cast("dict[str, object]", value).items()
+        elif isinstance(value, list):
+            left += [(name, one) for one in cast("list[object]", value)]
+        elif isinstance(value, str) and len(value) >= SECRET_CHARS_MIN and _SECRET_FIELD.search(name):
+            secrets.append(value.strip())
+    return secrets

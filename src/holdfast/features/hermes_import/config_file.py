@@ -1,0 +1,159 @@
+"""The imported settings as the user's holdfast.toml, with each key in its own file."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from holdfast.config.files import FILE_NAME, ConfigFile
+from holdfast.config.load import BadConfiguration, ConfigInputs, load
+from holdfast.config.secret_values import TextFile, read_text_file
+from holdfast.features.hermes_import.settings import (
+    TakenDiscord,
+    TakenSettings,
+    TakenSlack,
+    TakenTarget,
+    TakenTelegram,
+)
+
+KEYS = "keys"
+FileOutcome: TypeAlias = Literal["nothing", "written", "same", "other", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """What would be written where: the configuration, and the keys that it refers to."""
+
+    folder: Path
+    text: str
+    keys: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """The keys stay out of logs and tracebacks."""
+        return f"ImportPlan({self.folder}, {sorted(self.keys)})"
+
+    @property
+    def path(self) -> Path:
+        """The configuration."""
+        return self.folder / FILE_NAME
+
+    def faults(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Why a server wouldn't start with it."""
+
+        def read(path: Path) -> TextFile:
+            return TextFile(self.keys[path.name]) if path.name in self.keys else read_text_file(path)
+
+        try:
+            load(ConfigInputs(environ=environ, file=ConfigFile(self.path, self.text), read=read))
+        except BadConfiguration as error:
+            return error.lines
+        return ()
+
+    def outcome(self, environ: Mapping[str, str]) -> FileOutcome:
+        """What the plan would do: an existing file is never changed."""
+        if not self.text:
+            return "nothing"
+        if self.faults(environ):
+            return "wrong"
+        if not self.path.exists():
+            return "written"
+        return "same" if self.path.read_text("utf-8", errors="replace") == self.text else "other"
+
+    def carry_out(self, environ: Mapping[str, str]) -> FileOutcome:
+        """Write the file if there is none; raises OSError."""
+        outcome = self.outcome(environ)
+        if outcome == "written":
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name, key in self.keys.items():
+                (self.folder / KEYS).mkdir(mode=0o700, exist_ok=True)
+                _write(self.folder / KEYS / name, f"{key}\n")
+            _write(self.path, self.text)
+        return outcome
+
+
+def _write(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
+    """The plan for these settings; an empty text if there is nothing to say."""
+    channels = taken.telegram or taken.slack or taken.discord
+    if not (taken.targets or taken.server or taken.server_key or channels):
+        return ImportPlan(folder, "", {})
+    keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
+    lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
+    for target in taken.targets:
+        lines += _target(target)
+    if taken.server_key:
+        keys["hermes-api-server"] = taken.server_key
+    if taken.telegram is not None:
+        keys["hermes-telegram"] = taken.telegram.token
+        lines += _telegram(taken.telegram)
+    if taken.slack is not None:
+        keys |= {"hermes-slack": taken.slack.token, "hermes-slack-app": taken.slack.app_token}
+        lines += _slack(taken.slack)
+    if taken.discord is not None:
+        keys["hermes-discord"] = taken.discord.token
+        lines += _discord(taken.discord)
+    return ImportPlan(folder, "\n".join(lines) + "\n", keys)
+
+
+def _server(taken: TakenSettings) -> Iterator[str]:
+    if taken.server or taken.server_key:
+        yield ""
+        yield "[server]"
+        yield from (f"{key} = {json.dumps(value)}" for key, value in taken.server.items())
+    if taken.server_key:
+        yield f'api_keys = ["file:{KEYS}/hermes-api-server"]'
+
+
+def _telegram(telegram: TakenTelegram) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "telegram"'
+    yield 'kind = "telegram"'
+    yield f'token = "file:{KEYS}/hermes-telegram"'
+    yield f"allow = {json.dumps(telegram.allow)}"
+
+
+def _slack(slack: TakenSlack) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "slack"'
+    yield 'kind = "slack"'
+    yield f'token = "file:{KEYS}/hermes-slack"'
+    yield f'app_token = "file:{KEYS}/hermes-slack-app"'
+    yield f"allow = {json.dumps(slack.allow)}"
+
+
+def _discord(discord: TakenDiscord) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "discord"'
+    yield 'kind = "discord"'
+    yield f'token = "file:{KEYS}/hermes-discord"'
+    yield f"allow = {json.dumps(discord.allow)}"
+
+
+def _target(target: TakenTarget) -> Iterator[str]:
+    yield ""
+    yield "[[targets]]"
+    for key in ("name", "wire", "base_url", "model"):
+        yield f"{key} = {_toml(getattr(target, key))}"
+    if target.key:
+        yield f"api_key = {_toml(f'file:{KEYS}/hermes-{target.name}')}"
+    if target.context_window:
+        yield f"context_window = {target.context_window}"
+    if target.headers:
+        yield f"headers = {{ {', '.join(f'{_toml(k)} = {_toml(v)}' for k, v in target.headers.items())} }}"
+    if target.patience:
+        pairs = (f"{key} = {json.dumps(value)}" for key, value in target.patience.items())
+        yield f"patience = {{ {', '.join(pairs)} }}"
+
+
+def _toml(text: str) -> str:
+    """A basic string of TOML: as in JSON, but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

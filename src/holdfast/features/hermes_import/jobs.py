@@ -1,0 +1,109 @@
+"""The cron jobs of hermes-agent: each becomes a paused trigger, with a list of what differs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.features.automations.events import (
+    TriggerCreated,
+)
+from holdfast.features.automations.hermes_fields import differences, settings_of
+from holdfast.features.automations.schedules import BadSchedule
+from holdfast.features.automations.steps import schedule_of
+from holdfast.features.automations.time_zones import zone_named
+from holdfast.features.automations.times import said
+from holdfast.features.automations.values import (
+    TRIGGER,
+    CronTimes,
+    TriggerSettings,
+    trigger_id_of,
+)
+from holdfast.features.hermes_import.home_files import read_home_file
+from holdfast.interfaces.ids import new_epoch
+from holdfast.interfaces.journal import Appended, IfSessionNew, Journal
+from holdfast.redaction import Redactor
+
+FILE_BYTES_MAX = 16 * 1024 * 1024
+JOBS_MAX = 1_000
+ZONE = "its times are in UTC; to change this, run `holdfast triggers edit NAME --zone ZONE`"
+
+
+@dataclass(frozen=True, slots=True)
+class HermesJob:
+    """A job as a trigger, and what is different."""
+
+    trigger_id: str
+    settings: TriggerSettings
+    differs: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The job in one line, for people."""
+        differs = "".join(f"; {why}" for why in self.differs)
+        return f"trigger {self.settings.name!r}: {said(self.settings.when)}, paused{differs}"
+
+
+@dataclass(slots=True)
+class HermesJobs:
+    """The jobs of a home directory; `problems` says which can't be used."""
+
+    jobs: list[HermesJob] = field(default_factory=list[HermesJob])
+    problems: list[str] = field(default_factory=list[str])
+
+
+def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
+    """Read the file of jobs, if there is one."""
+    path, found = home / "cron" / "jobs.json", HermesJobs()
+    try:
+        raw = read_home_file(home, path, bytes_max=FILE_BYTES_MAX)
+        table: Any = msgspec.json.decode(raw)
+    except FileNotFoundError:
+        return found
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        found.problems.append(f"{path}: {error}")
+        return found
+    for job in _jobs_in(table):
+        try:
+            found.jobs.append(_job(job, now_ms))
+        except (BadSchedule, ValueError) as error:
+            found.problems.append(f"cron job {str(job.get('name') or job.get('id'))[:100]!r}: {error}")
+    return found
+
+
+def _jobs_in(table: Any) -> Iterator[Mapping[str, Any]]:
+    listed: Any = cast("dict[str, Any]", table).get("jobs") if isinstance(table, dict) else table
+    items = cast("Sequence[Any]", listed) if isinstance(listed, list) else ()
+    for item in items[:JOBS_MAX]:
+        if isinstance(item, dict):
+            yield cast("dict[str, Any]", item)
+
+
+def _job(job: Mapping[str, Any], now_ms: int) -> HermesJob:
+    settings = settings_of(job, now_ms=now_ms)
+    schedule = schedule_of(settings.when, anchor_ms=now_ms, zones=zone_named)
+    if schedule is None or schedule.after(now_ms) is None:
+        raise BadSchedule("its time has passed or never comes")
+    name = str(job.get("id") or settings.name)
+    digest = sha256(f"hermes/{name}".encode("utf-8", "surrogatepass")).hexdigest()
+    zone = [ZONE] if isinstance(settings.when, CronTimes) else []
+    return HermesJob(trigger_id_of(digest), settings, (*zone, *differences(job)))
+
+
+async def store_jobs(
+    journal: Journal, jobs: Sequence[HermesJob], *, hidden: Redactor, now_ms: int
+) -> list[HermesJob]:
+    """Store them as paused triggers; return those that weren't there."""
+    added: list[HermesJob] = []
+    for job in jobs:
+        created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=TRIGGER)
+        made = TriggerCreated(at_ms=now_ms, settings=job.settings, paused=True)
+        inputs = [created, cast("TriggerCreated", hidden.redact(made))]
+        result = await journal.append(job.trigger_id, inputs, when=[IfSessionNew()])
+        if isinstance(result, Appended):
+            added.append(job)
+    return added

@@ -1,0 +1,62 @@
+"""The contract of a feature: everything it adds to the program, as data.
+
+A feature is a folder in `holdfast/features`. Its `__init__.py` declares one `Feature` and imports nothing
+else of the folder. The core knows features only through `catalog.py`: delete a folder, and the rest works.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.config.settings import Settings
+    from holdfast.interfaces.clock import Clock
+    from holdfast.interfaces.journal import Store
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureContext:
+    """What a feature's tools can use. The store removes secrets from everything appended to it."""
+
+    settings: "Settings"
+    store: "Store"
+    clock: "Clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
+
+    name: str
+    requires: tuple[str, ...] = ()  # features that this one can't work without
+
+    # Its events: a tuple of types. They are decoded whether or not the feature is used.
+    events: str = ""
+
+    # HTTP: a tuple of `Operation`s, and the classes that answer them, by the first part of the endpoint. With
+    # "triggers": "routes:TriggerRoutes", `triggers.list` is the method `list` of TriggerRoutes(RouteParts).
+    operations: str = ""
+    routes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Owners of the feature's logs, by source: `async (log_id, fence, deps: RouteDeps) -> None`. A node runs
+    # one for each log that it can claim.
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Tools for every run: `(context: FeatureContext) -> Sequence[Tool]`.
+    tools: str = ""
+
+    # Command groups of `holdfast`, by name: a `typer.Typer`.
+    commands: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Findings of `holdfast doctor`: `async (settings, clock) -> Sequence[DoctorFinding]`.
+    doctor: str = ""
+
+    def part(self, name: str) -> Any:
+        """Import a part by its "module:name"."""
+        module, _, attribute = name.partition(":")
+        return getattr(import_module(f"holdfast.features.{self.name}.{module}"), attribute)
+
+    def module(self, name: str) -> str:
+        """Return the full name of the module that a part is in."""
+        return f"holdfast.features.{self.name}.{name.partition(':')[0]}"

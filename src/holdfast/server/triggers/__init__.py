@@ -1,1 +1,0 @@
-"""Triggers and webhooks over HTTP."""

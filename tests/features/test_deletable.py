@@ -1,0 +1,70 @@
+"""Every feature can be deleted: the rest works, and what the feature stored is kept for its return."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from features import absent
+from holdfast import catalog
+from holdfast.catalog import FEATURES, SHIPPED
+from holdfast.chaos import ChaosServer, Say
+from holdfast.interfaces.feature import Feature
+from runner.program import Program, configure, program
+
+EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
+
+
+def without(feature: str, folder: Path) -> tuple[str, ...]:
+    """The command that serves the folder without the feature."""
+    return (sys.executable, absent.__file__, feature, "serve", "--config", str(folder / "holdfast.toml"))
+
+
+def parts_of(feature: Feature) -> list[str]:
+    """Every part that the feature names."""
+    single = (feature.events, feature.operations, feature.tools, feature.doctor)
+    several = (feature.routes, feature.owners, feature.commands)
+    return [*filter(None, single), *(part for parts in several for part in parts.values())]
+
+
+@pytest.mark.parametrize("feature", FEATURES.values(), ids=FEATURES)
+def test_every_part_that_a_feature_names_exists(feature: Feature) -> None:
+    for part in parts_of(feature):
+        assert feature.part(part) is not None
+
+
+def test_all_shipped_features_are_here_and_come_after_those_they_require() -> None:
+    assert list(FEATURES) == [one.name for one in SHIPPED]
+    names = list(FEATURES)
+    for feature in FEATURES.values():
+        assert all(names.index(other) < names.index(feature.name) for other in feature.requires)
+
+
+async def works(server: Program) -> None:
+    """A plain run ends as it should."""
+    run_id = await server.start("hi")
+    assert (await server.until(run_id, "run.ended")).data["outcome"] == "completed"
+
+
+@pytest.mark.parametrize("name", [one.name for one in SHIPPED])
+async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored(
+    name: str, tmp_path: Path
+) -> None:
+    async with ChaosServer(choose=lambda _: [Say("ok")]) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path) as server:
+            status, made = await server.call("POST", "/api/triggers", EVERY_DAY)
+            assert status == 201
+            await works(server)
+            _, whole = await server.call("GET", "/v1/capabilities")
+            assert whole["features"][name] is True
+        async with program(tmp_path, command=without(name, tmp_path)) as server:
+            await works(server)
+            _, rest = await server.call("GET", "/v1/capabilities")
+            gone = {one for one in catalog.FEATURES if one not in rest["features"]}
+            assert gone == {name} | {one.name for one in FEATURES.values() if name in one.requires}
+            _, listed = await server.call("GET", "/api/sessions")
+            assert made["id"] not in [one["id"] for one in listed["data"]]
+        async with program(tmp_path) as server:
+            status, again = await server.call("GET", f"/api/triggers/{made['id']}")
+            assert (status, again["name"]) == (200, "news")
