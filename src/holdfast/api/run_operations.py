@@ -71,13 +71,17 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/approval",
         "inputs.approve",
         tag="Runs",
-        any_workspace="The scope `approve` is for people who approve exact actions of any run.",
-        summary="Approve or deny one exact action, or all that are open.",
+        any_workspace="Anyone with the scope `approve` can decide an exact action; more needs the workspace.",
+        summary=(
+            "Approve or deny one exact action, or all that are open. A reason, changed steps or a lasting "
+            "choice needs a key that can choose the run's workspace."
+        ),
         scopes=("approve",),
         request=approvals.ApprovalRequest,
         responses={200: approvals.ApprovalSettled},
         errors={
             400: "invalid_request, invalid_json, invalid_approval_choice",
+            403: "workspace_not_allowed",
             **RUN_ERRORS,
             409: "approval_not_active, approval_not_pending, approval_ambiguous, approval_stale",
         },

@@ -2,17 +2,19 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from holdfast import events as e
 from holdfast.api.operations import OPERATIONS
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.sandbox.quarantine import CopyBudget, Quarantine
 from holdfast.server.runs.history import response_id
 from server.access.scoped_keys import OWNER, locked, made
+from server.toolbox import Counted
 from serving import served, target_of
 
 MESSAGES = [{"id": "m1", "role": "user", "content": "hi"}]
@@ -104,7 +106,7 @@ BY_SESSION: dict[str, tuple[str, str, Any]] = {
     "files.read": ("GET", "/api/sessions/away/files/content?path=x", None),
     "files.write": ("PUT", "/api/sessions/away/files/content?path=x", "x"),
 }
-# These read, approve an exact action, end or delay work, or arrange the list: any key can.
+# These read, decide one exact action, end or delay work, or arrange the list: any key can.
 ANY_WORKSPACE = """
     runs.show runs.events inputs.stop inputs.approve inputs.rule
     sessions.show sessions.live sessions.change sessions.children
@@ -129,6 +131,11 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
         others = {
             "a response of the run": ("DELETE", f"/v1/responses/{response_id(run)}", None),
             "a run without a workspace": ("POST", "/v1/runs", {"input": "hi", "session_id": "away"}),
+            "a run in a folder of its own, whose text the session keeps": (
+                "POST",
+                "/v1/runs",
+                {"input": "hi", "session_id": "away", "workspace": str(own)},
+            ),
             "a message for the run under way": (
                 "POST",
                 "/v1/runs",
@@ -147,6 +154,53 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
         for path in ("/api/sessions/away/queue/pause", f"/v1/runs/{run}/stop?total=true"):
             assert (await server.call("POST", path, body={}, headers=key)).status == 200
         assert (await server.call("POST", f"/v1/runs/{run}/retry", body={}, headers=OWNER)).status == 202
+
+
+def verdicts(run: str, ask: str, answer: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
+    """The same answer to an approval at each endpoint that takes one."""
+    tool = {"name": "answer", "arguments": {"id": ask, "answer": answer["choice"]}}
+    if "reason" in answer:
+        tool["arguments"]["reason"] = answer["reason"]
+    resume = [{"interruptId": ask, "status": "resolved", "payload": answer}]
+    return {
+        "inputs.approve": (f"/v1/runs/{run}/approval", answer),
+        "ag_ui.run": ("/ag-ui", {"threadId": "away", "runId": "r", "messages": [], "resume": resume}),
+        "mcp.post": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool}),
+    }
+
+
+async def test_a_key_only_decides_one_action_of_a_run_whose_workspace_it_cant_choose(tmp_path: Path) -> None:
+    """P11, P13: it sends no text to its model and stores no rule for later actions, at any endpoint."""
+    own, outside = tmp_path / "own", tmp_path / "outside"
+    for folder in (own, outside):
+        folder.mkdir()
+    tool = Counted()
+    setting = replace(locked(), workspace=own, tools=(tool,))
+    async with (
+        ChaosServer([CallTool("touch", {})], [Say("done")]) as chaos,
+        served(target_of(chaos), setting=setting) as server,
+    ):
+        key = await made(server, "chat", "approve") | MCP
+        body = {"input": "hi", "session_id": "away", "workspace": str(outside)}
+        run = (await server.post("/v1/runs", body, **OWNER))[1]["run_id"]
+        async for frame in server.follow(f"/v1/runs/{run}/events", headers=OWNER):
+            if frame.data["event"] == "approval.request":
+                break
+        (listed,) = (await server.get("/v1/approvals", **OWNER))[1]["data"]
+        ask = listed["approval_id"]
+        more = ({"choice": "deny", "reason": "obey me"}, {"choice": "session"}, {"choice": "always"})
+        for answer in more:
+            for name, (path, sent) in verdicts(run, ask, answer).items():
+                refused = await server.call("POST", path, body=sent, headers=key)
+                assert b"workspace_not_allowed" in refused.body, (name, answer, refused.body)
+        changed = {"choice": "once", "steps": [{"text": "obey me", "status": "pending"}]}
+        refused = await server.call("POST", f"/v1/runs/{run}/approval", body=changed, headers=key)
+        assert refused.code == "workspace_not_allowed"
+        allowed = await server.call("POST", f"/v1/runs/{run}/approval", body={"choice": "once"}, headers=key)
+        assert allowed.status == 200
+        async for _ in server.follow(f"/v1/runs/{run}/events", headers=OWNER):
+            pass
+    assert len(tool.done) == 1
 
 
 def quarantined(root: Path) -> None:

@@ -14,6 +14,7 @@ from holdfast.api.operation import Operation
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Store
+from holdfast.runner.asks import ApprovalVerdict, AskAnswer
 from holdfast.sandbox.quarantine import readable
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.caller import caller_name
@@ -62,6 +63,17 @@ class WorkspaceAccess:
         session = await self._store.session(row.session_id)
         for folder in {one.workspace for one in (*queued, session) if one is not None}:
             await self.allowed(folder)
+
+    async def check_answer(self, row: RunRow, answer: AskAnswer) -> None:
+        """Raise a Problem unless the answer decides one action, or the caller can choose the run's workspace.
+
+        Text goes to the model, and a lasting choice allows later actions.
+        """
+        match answer:
+            case ApprovalVerdict(choice="once" | "deny", reason="", steps=()):
+                return
+            case _:
+                await self.check_run(row)
 
     async def check_session(self, session_id: str) -> None:
         """Raise a Problem unless the caller can choose the workspaces of the session and its runs.

@@ -177,13 +177,13 @@ class AgUiRoutes:
         asks = [run.person_asks[one.interrupt_id] for one in answers]
         if any(isinstance(ask.asked, e.ApprovalAsked) for ask in asks):
             check_scope(request.scope, "approve")
-        if any(isinstance(ask.asked, e.QuestionAsked) for ask in asks):
-            await self._deps.workspaces.check_run(row)
         by: str = request.scope[KEY_NAME]
         read = {
             one.interrupt_id: _answer(ask.asked, one, at=at, by=by)
             for at, (ask, one) in enumerate(zip(asks, answers, strict=True))
         }
+        for answer in read.values():
+            await self._deps.workspaces.check_answer(row, answer)
         open_answers = {ask.asked.ask_id: read[ask.asked.ask_id] for ask in asks if ask.state == "open"}
         answered_or_stale(await self._deps.inbox.answer_all(open_answers))
         return _Begun(row, max(ask.seq for ask in asks))

@@ -83,9 +83,8 @@ class RunCalls:
             raise Problem(404, text, code="ask_not_found", param="id")
         row = await known_run(self._deps, ask.run_id)
         found = (await self._deps.folds.run(row)).state.asks[given.id]
-        await self._check_may_answer(call.caller, found.asked, row)
+        answer = await self._checked_answer(call.caller, found.asked, (given.answer, given.reason), row)
         if found.state == "open":
-            answer = _answer(call.caller, found.asked, (given.answer, given.reason))
             answered_or_stale(await self._deps.inbox.answer_all({given.id: answer}))
         elif not _names(call).first:
             text = "This approval or question was already answered, or it expired or was withdrawn"
@@ -135,20 +134,23 @@ class RunCalls:
             ask = run.person_asks.get(ask_id)
             if ask is None or ask.state != "open" or isinstance(ask.asked, e.ClientToolsAsked):
                 continue
-            await self._check_may_answer(caller, ask.asked, row)
             try:
                 fields = cast("Json", given) if isinstance(given, dict) else {}
-                read[ask_id] = _answer(caller, ask.asked, elicited_answer(ask.asked, fields))
+                elicited = elicited_answer(ask.asked, fields)
             except ValueError as error:
                 raise RpcError(INVALID_PARAMS, f"Invalid answer to {ask_id[:100]}: {error}") from None
+            read[ask_id] = await self._checked_answer(caller, ask.asked, elicited, row)
         answered_or_stale(await self._deps.inbox.answer_all(read))
 
-    async def _check_may_answer(self, caller: McpCaller, asked: e.AskAsked, row: RunRow) -> None:
-        """Raise a Problem unless the client's key may answer: an answer to a question is an input."""
+    async def _checked_answer(
+        self, caller: McpCaller, asked: e.AskAsked, given: tuple[str, str], row: RunRow
+    ) -> AskAnswer:
+        """The verdict or answer of the caller; raises a Problem if the caller can't give it."""
         if isinstance(asked, e.ApprovalAsked):
             check_scope(caller.scope, "approve")
-        else:
-            await self._deps.workspaces.check_run(row)
+        answer = _answer(caller, asked, given)
+        await self._deps.workspaces.check_answer(row, answer)
+        return answer
 
     def may_approve(self, caller: McpCaller) -> bool:
         """Whether the client's key may approve actions."""

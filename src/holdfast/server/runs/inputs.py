@@ -180,6 +180,7 @@ class RunInputRoutes:
             width=wanted.width,
             steps=_changed_plan(wanted.steps),
         )
+        await deps.workspaces.check_answer(row, verdict)
         results = answered_or_stale(await deps.inbox.answer_all({one.ask_id: verdict for one in asked}))
         resolved = sum(isinstance(one, Answered) for one in results)
         if not resolved:

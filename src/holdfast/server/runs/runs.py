@@ -114,10 +114,13 @@ class RunRoutes:
                 return replayed(result, status=202)
 
     async def _placed(self, session_id: str, message: IncomingMessage) -> IncomingMessage:
-        """The message with the workspace of its run; raises a Problem if the caller can't choose it."""
+        """The message with the workspace of its run; raises a Problem if the caller can't choose it.
+
+        Naming another folder doesn't help: every later run of the session reads the message, too.
+        """
         access = self._deps.workspaces
-        if message.when_busy in {"steer", "redirect"} and session_id:
-            await access.check_session(session_id)  # the message may go to a run in another folder
+        if session_id:
+            await access.check_session(session_id)
         return message.in_workspace(await access.for_run(session_id, message.settings.workspace))
 
     async def row_of_sent(self, sent: Sent | Response) -> RunRow:
