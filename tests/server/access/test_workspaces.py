@@ -158,14 +158,21 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
 
 def verdicts(run: str, ask: str, answer: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
     """The same answer to an approval at each endpoint that takes one."""
-    tool = {"name": "answer", "arguments": {"id": ask, "answer": answer["choice"]}}
-    if "reason" in answer:
-        tool["arguments"]["reason"] = answer["reason"]
+    said = {"id": ask, "answer": answer["choice"]}
+    said |= {"reason": answer["reason"]} if "reason" in answer else {}
     resume = [{"interruptId": ask, "status": "resolved", "payload": answer}]
     return {
         "inputs.approve": (f"/v1/runs/{run}/approval", answer),
         "ag_ui.run": ("/ag-ui", {"threadId": "away", "runId": "r", "messages": [], "resume": resume}),
-        "mcp.post": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool}),
+        "mcp.post": (
+            "/mcp",
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": "answer", "arguments": said},
+            },
+        ),
     }
 
 
