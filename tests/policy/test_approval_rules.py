@@ -286,12 +286,21 @@ def test_no_grant_reaches_what_is_always_denied_or_what_a_rule_denies() -> None:
     assert rule_for(shell("make"), policy(deny)) is None
 
 
-def test_a_grant_answers_a_rule_that_says_to_ask() -> None:
-    ask = ApprovalRule("ask", "shell", argv=("cat",))
-    rule = rule_made_for(shell("cat README.md"), policy(ask))
-    assert rule == grant("cat", "README.md")
-    found = verdict("cat README.md", ask, grants=(rule,))
-    assert found == Allow("It only reads inside the workspace.")
+def test_nothing_lasting_answers_a_rule_that_says_to_ask() -> None:
+    """P8: neither a rule that was stored before nor a new one, which isn't offered."""
+    earlier = rule_made_for(shell("git push"), policy())
+    assert earlier is not None
+    ask = ApprovalRule("ask", "shell", argv=("git", "push"))
+    found = verdict("git push", ask, grants=(earlier,))
+    assert isinstance(found, NeedsApproval)
+    assert (found.offers, found.once_because) == (
+        (),
+        "The configuration says to ask every time, so you can only allow it once.",
+    )
+    assert choices_for(shell("git push"), policy(ask)) == ("once", "deny")
+    tool = Action(tool="write_file", summary="Write a.txt", paths=("a.txt",))
+    assert choices_for(tool, policy(ApprovalRule("ask", "write_file"))) == ("once", "deny")
+    assert choices_for(tool, policy()) == ("once", "session", "always", "deny")
 
 
 def test_the_rule_that_would_be_stored_is_that_of_the_one_part_that_asks() -> None:

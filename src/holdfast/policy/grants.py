@@ -9,7 +9,8 @@
   finding (a network, a secret, a program that the repository names, a file that runs later) asks as before.
   Programs that build and test have such a grant only while a sandbox contains them.
 
-A grant also covers what it names of the sandbox to be lifted, and no more.
+A grant also covers what it names of the sandbox to be lifted, and no more. No grant covers an action that a
+configured rule says to ask about.
 """
 
 import re
@@ -30,7 +31,7 @@ from holdfast.values import GrantOffer, GrantRule, Width
 
 _NOTHING: frozenset[FindingKind] = frozenset()
 _EXACT: frozenset[FindingKind] = frozenset(
-    ("change", "program", "network", "outside", "repository", "setting", "write", "rule")
+    ("change", "program", "network", "outside", "repository", "setting", "write")
 )
 _EXACT_TOOL: frozenset[FindingKind] = frozenset((*_EXACT, "write_outside"))
 _SIMILAR: frozenset[FindingKind] = frozenset(("change",))
@@ -44,6 +45,7 @@ _PATHSPEC = re.compile(r"^:|[*?\[]")
 _ONLY_ONCE = "so you can only allow it once"
 _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
     {
+        "rule": f"The configuration says to ask every time, {_ONLY_ONCE}.",
         "syntax": f"Holdfast can't check all of this command, {_ONLY_ONCE}.",
         "wrapper": f"It runs something that Holdfast can't see in advance, {_ONLY_ONCE}.",
         "word": f"Part of it is known only when it runs, {_ONLY_ONCE}.",
