@@ -17,7 +17,7 @@ import aiohttp
 from docs.reading import CONFIG, DOCS, all_blocks, blocks
 from forked import fork
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.demo.server import clean_environment
 from holdfast.journal.spool import Spool
 
@@ -84,6 +84,13 @@ class Api:
     async def start(self, said: object) -> str:
         return (await self.call("POST", "/v1/runs", {"input": said, "session_id": "s"}))["run_id"]
 
+    async def allow(self, run_id: str) -> None:
+        async with self._http.get(f"/v1/runs/{run_id}/events") as answer:
+            async for line in answer.content:
+                if b"approval.request" in line:
+                    break
+        await self.call("POST", f"/v1/runs/{run_id}/approval", {"choice": "once"})
+
     async def ended(self, run_id: str) -> dict[str, Any]:
         await self.bytes(f"/v1/runs/{run_id}/events")
         return await self.call("GET", f"/v1/runs/{run_id}")
@@ -100,19 +107,24 @@ def only_for_its_owner(folder: Path) -> bool:
 
 
 async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp_path: Path) -> None:
-    """P6: sessions, blobs and the key are there again, the run under way goes on, and so does the session.
+    """P6: sessions, blobs, snapshots and the key are there again, and the run under way goes on.
 
     What waited to be written after the backup is no part of what comes back.
     """
     owner, gate = Owner(tmp_path), Gate()
     (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "source.backup(copy)" in text]
     (restore,) = [block.text for block in all_blocks(DOCS / "operations.md") if block.no_run]
-    scripts = [Say("a walrus")], [Say("half of"), Wait(gate)], [Say("the whole")], [Say("as before")]
+    notes = tmp_path / "notes.txt"
+    write = CallTool("write_file", {"path": "notes.txt", "content": "new"})
+    scripts = [write], [Say("a walrus")], [Say("half of"), Wait(gate)], [Say("the whole")], [Say("as before")]
     async with ChaosServer(*scripts) as chaos:
         await asyncio.to_thread((tmp_path / "mine.toml").write_text, CONFIG.format(url=chaos.base_url))
+        await asyncio.to_thread(notes.write_text, "old")
         async with owner.serving(end_with=signal.SIGKILL) as api:
             blob = (await api.call("POST", "/api/blobs", PICTURE))["blob"]
-            await api.ended(await api.start([{"role": "user", "content": content_with(blob)}]))
+            wrote = await api.start([{"role": "user", "content": content_with(blob)}])
+            await api.allow(wrote)
+            await api.ended(wrote)
             under_way = await api.start("and this?")
             await gate.reached()
             await owner.shell(backup)
@@ -129,5 +141,8 @@ async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp
             assert (await api.ended(under_way))["output"] == "the whole"
             assert await api.bytes(f"/api/blobs/{blob}") == PICTURE
             assert (await api.ended(await api.start("still there?")))["output"] == "as before"
+            assert await asyncio.to_thread(notes.read_text) == "new"
+            await api.call("POST", f"/v1/runs/{wrote}/undo", {})
+            assert await asyncio.to_thread(notes.read_text) == "old"
     sent = json.dumps(chaos.seen.requests[-1].body)
     assert all(words in sent for words in ("what is it?", "a walrus", "the whole", "still there?"))
