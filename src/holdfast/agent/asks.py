@@ -141,7 +141,7 @@ class Asks:
                 poll_s = self._deps.ask_poll_s
                 timeout_s = min(left_s(), poll_s) if ask.asked.expires_at_ms else None
                 await asyncio.wait({settled}, timeout=timeout_s)
-            return settled.done()
+            return settled.done() and settled.result() is None
         finally:
             settled.cancel()
 

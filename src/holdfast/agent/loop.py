@@ -190,6 +190,8 @@ async def _answer(
     redirected = view.when(lambda: _redirects(view, log.run_id))
     # A stop gives a reason for the cancellation; a shutdown doesn't.
     await race(calling, redirected, cause="redirected", cause_of_stop="shutdown")
+    if not redirected.cancelled():
+        redirected.result()  # raises if the log can't be followed
     answer = None if calling.cancelled() else calling.result()
     finish = "redirected" if answer is None else answer.finish if isinstance(answer, Answer) else "failed"
     call_id = answer.call_id if answer is not None else view.run(log.run_id).call_id

@@ -40,12 +40,18 @@ class SharedFold:
         self.runs: Mapping[str, RunReadModel] = fold.runs  # by id
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._listeners: list[weakref.ref[FoldListener]] = []
+        self._failure: Exception | None = None
         self.bytes = 0  # of the applied records, about the size of the fold
 
     @property
     def last_seq(self) -> int:
         """The newest record in the fold."""
         return self._fold.last_seq
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a record couldn't be applied; it may be applied in part, so nothing can follow it."""
+        return self._failure is not None
 
     def run(self, run_id: str) -> Run:
         """The run's state."""
@@ -62,10 +68,31 @@ class SharedFold:
     def apply(self, records: Sequence[Record], *, after: int) -> None:
         """Apply the new ones among these records, which follow `after` in the log, and wake waiting tasks.
 
-        `after` must not be beyond `last_seq`, or records would be missing from the fold.
+        `after` must not be beyond `last_seq`, or records would be missing from the fold. An error is raised
+        here and in every waiting task, now and later: the fold stays as it is.
         """
+        assert after <= self.last_seq, "records are missing"
+        self._raise_failure()
+        try:
+            self._apply(records)
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        for _, future in self._waiters:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # a task that no longer waits doesn't have to look
+        self._waiters.clear()
+
+    def _apply(self, records: Sequence[Record]) -> None:
         fold = self._fold
-        assert after <= fold.last_seq, "records are missing"
         is_news = False
         for record in records:
             if record.seq <= fold.last_seq:
@@ -98,8 +125,10 @@ class SharedFold:
     def when(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
         """A future that is done once the log makes the condition true; cancel it if you no longer need it.
 
-        A condition must not depend on deltas: it is checked only after other events.
+        A condition must not depend on deltas: it is checked only after other events. The future fails if a
+        record can't be applied.
         """
+        self._raise_failure()
         future = asyncio.get_running_loop().create_future()
         if condition():
             future.set_result(None)

@@ -33,7 +33,7 @@ class SharedFolds:
     def of(self, session_id: str) -> SharedFold:
         """The session's fold as far as it was read; a new one if there is none."""
         fold = self._in_use.get(session_id)
-        if fold is None:
+        if fold is None or fold.is_broken:
             fold = self._in_use[session_id] = SharedFold()
         self._count(session_id, fold)
         return fold
