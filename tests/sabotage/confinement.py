@@ -1,4 +1,4 @@
-"""Wrong sandboxes: one that falls back to running open, one that masks nothing, one that watches nothing."""
+"""Wrong sandboxes: ones that fall back to running open, mask or watch nothing, or serve before they hold."""
 
 import asyncio
 import os
@@ -13,12 +13,16 @@ from tempfile import TemporaryDirectory
 
 from typing_extensions import override
 
+from holdfast.chaos import ChaosServer, Say
+from holdfast.interfaces.index import RunQuery
+from holdfast.journal.memory import MemoryStore
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.host_rules import HostRules, host_rules
 from holdfast.policy.lifts import Containment
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.public_addresses import IPAddress
 from holdfast.policy.verdicts import Allow, Verdict
+from holdfast.racing import race
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime, StartReport
@@ -29,12 +33,15 @@ from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths, WatchRep
 from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
+from holdfast.server.options import ServerOptions
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, run_command, started
 from holdfast.values import Action
 from sabotage import Sabotage
 from sandbox.proxy_world import Names, connect, opened, said, upstream
+from server.toolbox import OpenedLater
+from serving import Setting, served, target_of
 
 ENVIRONMENT = {"PATH": os.defpath}
 
@@ -195,6 +202,52 @@ async def check_a_hook_that_nobody_approved_is_gone_after_the_command(kind: type
         assert not await asyncio.to_thread((hooks / "pre-commit").exists)
 
 
+class TrustsWhatRuns(ProtectedPaths):
+    """Doesn't look before a protected path is read, although a command runs."""
+
+    @override
+    def look(self, workspace: Path | str) -> bool:
+        return True
+
+
+async def check_a_look_is_skipped_only_where_nothing_ran(kind: type[ProtectedPaths]) -> None:
+    """P13: what a running command planted isn't obeyed, and what a person wrote afterwards stays."""
+
+    def tried(folder: Path) -> None:
+        work, protected = folder / "work", kind(Quarantine(folder / "quarantine"))
+        work.mkdir()
+        guide = work / "AGENTS.md"
+        watch = protected.begin(work)
+        guide.write_text("a command's")
+        assert protected.look(work)
+        assert not guide.exists()
+        protected.end(watch)
+        guide.write_text("a person's")
+        assert protected.look(work)
+        assert guide.read_text() == "a person's"
+
+    with TemporaryDirectory() as name:
+        await asyncio.to_thread(tried, Path(name))
+
+
+async def check_a_required_sandbox_admits_nothing_before_it_holds(options: ServerOptions) -> None:
+    """P13: only the health is served meanwhile; everything else waits."""
+    tools, store = OpenedLater(), MemoryStore()
+    setting = Setting(opened=tools.opened, options=options, store=store)
+    async with ChaosServer([Say("hello")]) as chaos, served(target_of(chaos), setting=setting) as server:
+        await tools.waited_for.get()  # by what starts runs
+        calls = [asyncio.create_task(server.call("GET", path)) for path in ("/v1/models", "/v1/runs")]
+        calls.append(asyncio.create_task(server.call("POST", "/v1/runs", body={"input": "hi"})))
+        for _ in calls:
+            await race(asyncio.create_task(tools.waited_for.get()), watched=calls)
+        assert not any(call.done() for call in calls)
+        assert not await store.runs(RunQuery(limit=1))
+        assert (await server.get("/health"))[0] == 200
+        tools.open.set()
+        assert [(await call).status for call in calls] == [200, 200, 202]
+    await store.close()
+
+
 class FollowsLinks(Quarantine):
     """Puts a file back wherever its path leads now."""
 
@@ -324,6 +377,13 @@ SABOTAGES = (
     Sabotage("P13", check_a_secret_file_is_masked, Profiles, MasksNothing),
     Sabotage("P13", check_a_secret_is_masked_whatever_an_earlier_command_renamed, Profiles, PinsNothing),
     Sabotage("P13", check_a_hook_that_nobody_approved_is_gone_after_the_command, ProtectedPaths, LooksAway),
+    Sabotage("P13", check_a_look_is_skipped_only_where_nothing_ran, ProtectedPaths, TrustsWhatRuns),
+    Sabotage(
+        "P13",
+        check_a_required_sandbox_admits_nothing_before_it_holds,
+        ServerOptions(requires_sandbox=True),
+        ServerOptions(),
+    ),
     Sabotage("P13", check_nothing_goes_back_from_quarantine_through_a_link, Quarantine, FollowsLinks),
     Sabotage("P13", check_a_listed_name_does_not_lead_to_this_machine, HostRules, TrustsNames),
 )

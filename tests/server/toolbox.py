@@ -78,3 +78,15 @@ class Held(Counted):
         del args, call
         await self.gate.passed()
         return ToolResult("held no more")
+
+
+class OpenedLater:
+    """Tools that the test opens."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.waited_for = asyncio.Queue[None]()
+
+    async def opened(self) -> bool:
+        self.waited_for.put_nowait(None)
+        return await self.open.wait()

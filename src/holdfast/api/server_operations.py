@@ -559,7 +559,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary="Check whether the server is alive. Needs no key. 503 means that it must be restarted.",
         scopes=NO_KEY,
         responses={200: server.HealthShown},
-        errors={503: "store_closed"},
+        errors={503: "store_closed, tools_failed"},
     ),
     Operation(
         "GET",

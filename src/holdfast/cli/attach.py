@@ -22,6 +22,7 @@ from holdfast.interfaces.journal import JournalError
 
 if TYPE_CHECKING:
     from holdfast.client import Client
+    from holdfast.host.http_server import Application
 
 OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
 NO_KEY = "invalid_api_key"
@@ -225,6 +226,7 @@ async def _own_client(
     async with (
         open_application(settings, keys=keys, config=loaded.file, resume_runs=resume_runs) as app,
         serving(app) as url,
+        _while_tools_open(app),
     ):
         if settings.sandbox.mode == "require":
             await app.until_opened()  # ends the command if the sandbox doesn't hold
@@ -233,6 +235,18 @@ async def _own_client(
         await asyncio.to_thread(announce, lock, url, loaded)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url
+
+
+@asynccontextmanager
+async def _while_tools_open(app: "Application") -> AsyncGenerator[None]:
+    """End the work with the error if the tools can't be opened: its runs would never begin."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            opening = tasks.create_task(app.until_opened())
+            yield
+            opening.cancel()
+    except BaseExceptionGroup as group:  # of one error: of the work, or of the tools
+        raise group.exceptions[0] from None
 
 
 async def check_server(client: "Client", url: str, *, within_s: float) -> None:

@@ -150,7 +150,8 @@ def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> Sandbox
     wanted = settings.sandbox
     network = wanted.network if isinstance(wanted.network, str) else "hosts"
     if not opening.is_made:
-        return SandboxShown(backend="none", holds=False, network=network, says="The sandbox is being tested.")
+        says = "The sandbox can't be tested." if opening.has_failed else "The sandbox is being tested."
+        return SandboxShown(backend="none", holds=False, network=network, says=says)
     sandbox = opening.result().confiner.sandbox
     return SandboxShown(
         backend=sandbox.backend,

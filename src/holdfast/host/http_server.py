@@ -41,7 +41,7 @@ class Application:
             self.opening.begin()
 
     async def until_opened(self) -> None:
-        """Wait for the tools; raises SandboxRefused if the sandbox is required and doesn't hold."""
+        """Wait for the tools; raises OSError if they can't be opened."""
         if self.opening is not None:
             await self.opening.wait()
 
@@ -63,6 +63,7 @@ def application(
         try_now=runtime.try_now,
         images=options.images or ImageUrls(),
         relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
+        tools_failed=lambda: opening is not None and opening.has_failed,
     )
     streams = Streams()
     asgi = make_app(runtime.agent, streams, options=options, runner=limits, also=also)

@@ -29,16 +29,18 @@ class Opening(Generic[T]):
     async def _run(self) -> None:
         try:
             made = await offload(self._make)
-        except Exception as error:  # noqa: BLE001  # whoever waits gets it
-            if not isinstance(error, OSError):  # which the program reports, and ends
-                _log.error("the tools can't be opened, so no run begins", exc_info=error)
+        except OSError as error:
             self._made.set_exception(error)
+        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+            _log.exception("the tools can't be opened, so no run begins")
+            text = f"the tools can't be opened because of a bug: {error!r}; Holdfast's log has the details"
+            self._made.set_exception(OSError(text))
         else:
             self._made.set_result(made)
         self._is_over.set()
 
     async def wait(self) -> T:
-        """The value, or the exception that making it raised."""
+        """The value; raises OSError if making it failed."""
         await self._is_over.wait()
         return self._made.result()
 
@@ -56,6 +58,12 @@ class Opening(Generic[T]):
         """Whether the value is there."""
         made = self._made
         return made.done() and not made.cancelled() and made.exception() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether making it failed, so that it will never be there."""
+        made = self._made
+        return made.done() and not made.cancelled() and made.exception() is not None
 
     async def aclose(self) -> None:
         """Let go of everyone who waits."""

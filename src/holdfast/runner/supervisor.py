@@ -328,8 +328,7 @@ class Supervisor:
         if self._deps.opened is None:
             await self._start_owners()
         else:
-            self._start_task = asyncio.create_task(self._start_owners(), name="start runs")
-            self._start_task.add_done_callback(_log_resume_failure)
+            self._start_task = self._deps.background.start("start runs", self._start_owners)
 
     async def _finish_undos(self) -> None:
         """Finish or forget the undos that a crash interrupted."""

@@ -118,6 +118,9 @@ class HealthRoutes:
         if isinstance(self._deps.store.trouble, StoreClosed):
             # Only a restart helps, so a watchdog must be able to see it.
             raise Problem(503, "The store is closed: restart Holdfast", code="store_closed")
+        if self._deps.options.tools_failed():
+            text = "The tools can't be opened, so no run begins: see Holdfast's log, and restart it"
+            raise Problem(503, text, code="tools_failed")
         warning = self._deps.options.open_files.warning
         return json_response(replace(_OK, warning=warning)) if warning else raw_response(_ALIVE)
 

@@ -131,6 +131,7 @@ class ServerOptions:
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
     sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, as far as it's known
+    tools_failed: Callable[[], bool] = lambda: False  # whether they can't be opened, so that no run begins
     requires_sandbox: bool = False  # nothing but the health is served before the sandbox's self-test succeeds
     jobs: DescribeJobs = _no_jobs  # the background processes of a session
     read_job: ReadJob = _no_job
