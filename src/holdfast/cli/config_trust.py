@@ -25,9 +25,11 @@ def trust(name: str | None) -> int:
     except (BadConfiguration, TrustUnreadable, OSError) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
-    echo(f"Holdfast now trusts {_shown(file.path)}. If the file changes, trust it again. It:")
-    for line in powers(loaded):
-        echo("  " + exact_line(line))
+    lines = [f"  {exact_line(line)}" for line in powers(loaded)]
+    ending = " It:" if lines else ""
+    echo(f"Holdfast now trusts {_shown(file.path)}. If the file changes, trust it again.{ending}")
+    for line in lines:
+        echo(line)
     return OK
 
 
