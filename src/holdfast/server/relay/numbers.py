@@ -31,7 +31,7 @@ class Range(NamedTuple):
     def __str__(self) -> str:
         """The range in words."""
         kind = "whole number" if self.is_whole else "number"
-        return f"a {kind} from {self.low:g} to {self.high:g}"
+        return f"a {kind} from {self.low:,.10g} to {self.high:,.10g}"
 
 
 TOKENS = Range(0, COUNT_MAX)
