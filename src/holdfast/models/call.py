@@ -195,14 +195,24 @@ class _Call:
             ended = await first.run(None)
             self._note_progress(first.attempt)
             return target, ended
-        second = self._contender(other, HeldSink(self._sink), nth=nth + 1)
-        race = Race(first, second, self._deps.hedge_share)
+        second = self._hedge(other, nth=nth + 1)
+        race = Race(first, second, self._deps.hedge_share, lambda: self._deps.shared.may_pass(other))
         decided = await race.run()
         for lost in race.lost:
             await self._count_loser(lost)
         self._newest = decided.attempt
         self._note_progress(decided.attempt)
         return decided.target, decided.ended
+
+    def _hedge(self, target: Target, *, nth: int) -> Contender:
+        """A second attempt, which is a probe if its target has been silent."""
+        contender = self._contender(target, HeldSink(self._sink), nth=nth)
+
+        async def run(on_progress: Callable[[], None] | None) -> Answer | Classified:
+            with self._deps.shared.attempting(target):
+                return await contender.run(on_progress)
+
+        return Contender(target, contender.attempt, run, contender.sink)
 
     def _contender(self, target: Target, sink: EventSink, *, nth: int) -> Contender:
         unrecorded = self._reconnects.unrecorded_at(target)

@@ -88,6 +88,7 @@ class Race:
     first: Contender
     second: Contender
     share: float  # of the first-event patience
+    may_hedge: Callable[[], bool]
     lost: list[Contender] = field(default_factory=list[Contender])
 
     async def run(self) -> Contender:
@@ -95,7 +96,7 @@ class Race:
         cause = SLOWER
         try:
             self._start(self.first)
-            if await self._is_silent():
+            if await self._is_silent() and self.may_hedge():
                 self._start(self.second)
             return await self._decided()
         except asyncio.CancelledError as error:

@@ -303,11 +303,11 @@ class TargetStates:
 
     @contextmanager
     def attempting(self, target: Target) -> Generator[None]:
-        """Make an attempt; if the breaker is open, it's the probe that others wait for."""
-        if not self.breaker(target).cooldown_ms:
+        """Make an attempt. If the breaker is open and nobody probes yet, it's the probe that others wait for."""
+        key = breaker_note(target)
+        if not self.breaker(target).cooldown_ms or key in self._probes:
             yield
             return
-        key = breaker_note(target)
         self._probes[key] = probe = object()
         try:
             yield

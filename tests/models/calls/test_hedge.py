@@ -25,6 +25,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.models.call_deps import HEDGE_SHARE
 from holdfast.targets import Patience, RetryLimits, Wire
+from holdfast.values import Failure
 from side_by_side import on_each_wire
 from tables import for_each_row
 
@@ -81,6 +82,26 @@ async def test_the_other_target_answers_when_the_first_is_silent(wire: Wire) -> 
         assert switched.why == "slow was slower"
         assert quick.seen.requests_seen == 1
         await nothing_left()
+
+
+async def test_a_hedge_to_a_target_that_was_silent_is_its_only_probe() -> None:
+    """P3: calls that hedge at the same time don't all ask a target that may still be silent."""
+    async with two("chat", [[Hang()], [Hang()]], [[Hang()], [Hang()]]) as (line, slow, quick):
+        other = line.targets[1]
+        for _ in range(3):
+            await line.shared.failed(other, Failure(kind="stalled", text=""))
+        line.clock.passed_ms += line.shared.breaker_wait_ms(other)
+        hedged = line.start(sink=line.another_voice())
+        await quick.seen.until_request(1)
+        assert not line.shared.may_probe_early(other)
+        beside = line.start(sink=line.another_voice())
+        await slow.seen.until_request(2)
+        for call in (hedged, beside):
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert quick.seen.requests_seen == 1, "one probe at a time"
+        assert line.shared.may_pass(other), "a probe that was cancelled found out nothing"
 
 
 async def test_the_loser_is_stopped_at_the_first_progress_of_the_other() -> None:

@@ -230,6 +230,19 @@ async def test_one_probe_at_a_time_and_a_failed_one_waits_longer(wire: Wire) -> 
             gate.open()
 
 
+async def test_a_persons_try_now_beside_a_probe_makes_no_room_for_another() -> None:
+    """P3: it asks at once, whoever else is asking."""
+    async with line_of("chat") as (line, _):
+        (target,), shared = line.targets, line.shared
+        for _ in range(3):
+            await shared.failed(target, Failure(kind="stalled", text=""))
+        with shared.attempting(target):
+            with shared.attempting(target):
+                pass
+            assert not shared.may_probe_early(target), "the first one is still under way"
+        assert shared.may_probe_early(target)
+
+
 async def test_a_retry_that_waited_for_the_breaker_is_its_probe() -> None:
     """Scenario 12: if it is silent too, the next one waits for twice as long."""
     four = RetryLimits(attempts_max=4, attempts_per_target_max=4)
