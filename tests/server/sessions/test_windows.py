@@ -1,6 +1,7 @@
 """What the page needs to open a session: a window, a part of the log, and news while no session is open."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
@@ -42,6 +43,42 @@ async def _page_with(server: Served, text: str) -> dict[str, Any]:
         _, page = await server.get("/api/sessions/s/messages?limit=2")
         if any(entry.get("text") == text for entry in page["data"]):
             return page
+
+
+class SlowToList(MemoryStore):
+    """A store that keeps whoever looks for versions of a session waiting at a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate()
+
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        await self.gate.passed()
+        return await super().session_ids(prefix, limit=limit)
+
+
+async def test_a_page_is_of_one_moment_however_much_happens_while_it_is_made() -> None:
+    """P7: a message that waited when the page was begun, and is answered by now, isn't missing from it."""
+    gate, store = Gate(), SlowToList()
+    async with (
+        ChaosServer([Say("one"), Wait(gate)], [Say("two")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), store=store) as server,
+    ):
+        await server.start("first", session_id="s")
+        await gate.reached()
+        second = await server.start("second", session_id="s", client_id="c2")
+        asked = asyncio.create_task(server.get("/api/sessions/s/messages"))
+        await store.gate.reached()
+        gate.open()
+        await server.ended(second)
+        store.gate.open()
+        _, page = await asked
+        assert page["waiting"] == []
+        kinds = [entry["kind"] for entry in page["data"] if entry["kind"] in {"person", "text"}]
+        assert kinds == ["person", "text"] * 2
+        _, rest = await server.get(f"/api/sessions/s/events?after={page['last_seq']}&limit=9")
+        assert "message.dispatched" not in str(rest["events"])
+    await store.close()
 
 
 async def test_the_newest_page_is_longer_than_asked_for_where_more_can_still_change() -> None:

@@ -82,7 +82,7 @@ class SessionViews:
         if uri.endswith("/json"):
             text, kind = msgspec.json.encode(await self._entries(session_id, 0, ENTRIES_MAX)).decode(), JSON
         else:
-            text, kind = await self._markdown(session_id, before=0, limit=ENTRIES_MAX), MARKDOWN
+            (text, _, _), kind = await self._markdown(session_id, before=0, limit=ENTRIES_MAX), MARKDOWN
         return {"contents": [{"uri": uri, "mimeType": kind, "text": text}]}
 
     async def list_tool(self, call: McpCall, given: ListSessionsArguments) -> Json:
@@ -104,10 +104,8 @@ class SessionViews:
         del call
         if await self._known(given.session_id) is None:
             raise session_not_found(given.session_id)
-        _, seen = await self._deps.folds.session(given.session_id)
-        _, more = page_of(seen, before=given.before, limit=given.limit)
-        text = await self._markdown(given.session_id, before=given.before, limit=given.limit)
-        about: Json = {"session_id": given.session_id, "last_seq": seen.last_seq}
+        text, more, last_seq = await self._markdown(given.session_id, before=given.before, limit=given.limit)
+        about: Json = {"session_id": given.session_id, "last_seq": last_seq}
         return tool_result(text, about | ({"next_before": more} if more else {}))
 
     async def _page(self, limit: int, cursor: str) -> tuple[list[ListedSession], str]:
@@ -119,14 +117,18 @@ class SessionViews:
         found = await self._deps.store.listed(session_id)
         return None if found is None or found.row.purge_at_ms else found
 
-    async def _markdown(self, session_id: str, *, before: int, limit: int) -> str:
-        """The newest entries as a document, cut at its beginning if they are long."""
+    async def _markdown(self, session_id: str, *, before: int, limit: int) -> tuple[str, int, int]:
+        """Entries as a document, where the ones before them end, and the newest seq.
+
+        The document is cut at its beginning if it's long.
+        """
         state, seen = await self._deps.folds.session(session_id)
         page, more = page_of(seen, before=before, limit=limit)
         text = markdown_of(state, page)
-        if len(text) > TEXT_CHARS_MAX:
-            text, more = text[-TEXT_CHARS_MAX:], more or 1
-        return f"[Earlier entries are left out.]\n\n{text}" if more else text
+        is_long = len(text) > TEXT_CHARS_MAX
+        text = text[-TEXT_CHARS_MAX:]
+        text = f"[Earlier entries are left out.]\n\n{text}" if more or is_long else text
+        return text, more, seen.last_seq
 
     async def _entries(self, session_id: str, before: int, limit: int) -> Json:
         state, seen = await self._deps.folds.session(session_id)

@@ -61,18 +61,24 @@ class SessionLogRoutes:
         limit = whole_number(request, "limit", default=100, most=PAGE_MAX)
         before = whole_number(request, "before", default=0, most=1 << 60)
         state, seen = await deps.folds.session(session_id)
-        page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
         place = await deps.supervisor.place(session_id)
         owned, now_ms = bool(place.owner), deps.clock.now_ms()
+        is_nobodys = bool(state.open_runs) and not owned and not place.is_away
+        lacking = await deps.supervisor.lacking(session_id) if is_nobodys else ()
+        lines = (await deps.lives.of(session_id)).lines if state.open_runs and not before else {}
+        root_id = session_id.partition("~")[0]
+        versions = () if before else tuple(await deps.store.session_ids(f"{root_id}~"))
+        # The fold moves on at every `await`. What follows has none, so all of it belongs to `last_seq`.
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if place.is_away:
             # A run that is only queued waits too, but one remark is enough for all that are.
             waiting = [*marks] or [run.run_id for run in state.open_runs][:1]
             marks = dict.fromkeys(waiting, waiting_text(place))
-        elif state.open_runs and not owned and (lacking := await deps.supervisor.lacking(session_id)):
+        elif lacking:
             marks = dict.fromkeys([run.run_id for run in state.open_runs][:1], needs_text(lacking))
         if not deps.supervisor.has_caught_up:
             marks = {run_id: text_while_recovering(said) for run_id, said in marks.items()}
+        page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
         answer = TranscriptPage(
             session_id=session_id,
             data=tuple(entry(one, state, seen, now_ms=now_ms, owned=owned) for one in page),
@@ -84,11 +90,8 @@ class SessionLogRoutes:
             is_away=place.is_away,
         )
         if not before:
-            known = (await deps.lives.of(session_id)).lines if state.open_runs else {}
-            live = {run_id: line for run_id, line in known.items() if line}
+            live = {run_id: line for run_id, line in lines.items() if line}
             shown = listed(found, deps.marks)
-            root_id = session_id.partition("~")[0]
-            versions = tuple(await deps.store.session_ids(f"{root_id}~"))
             answer = replace(answer, **newest(state, seen), session=shown, live=live, versions=versions)
         return json_response(answer)
 
