@@ -303,7 +303,7 @@ class TargetStates:
 
     @contextmanager
     def attempting(self, target: Target) -> Generator[None]:
-        """Make an attempt. If the breaker is open and nobody probes yet, it's the probe that others wait for."""
+        """Make an attempt. If the breaker is open and there is no probe yet, others wait for this one."""
         key = breaker_note(target)
         if not self.breaker(target).cooldown_ms or key in self._probes:
             yield

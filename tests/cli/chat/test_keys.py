@@ -129,13 +129,22 @@ async def test_the_output_of_a_tool_is_expanded_by_one_key_and_whole_in_a_pager(
 
 
 async def test_a_window_that_becomes_narrower_shows_no_line_twice(tmp_path: Path) -> None:
+    """Also if so many rows are added that the first of them leave the screen at its top."""
     line = "a long line of an answer that is still being written, so it is drawn again"
-    async with ChaosServer([Say(line), Wait(Gate())]) as chaos:
+    rest = " ".join(f"word{nth}" for nth in range(40))
+    async with ChaosServer([Say(f"{line} {rest}"), Wait(Gate())]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
             await window.say("hello")
-            await window.until(line)
+            await window.until("word39")
+            # The answer to a key comes after all that the chat had to draw before.
+            await window.keys("x")
+            await until_typed(window, "x")
             await window.tmux("resize-window", "-x", "30", "-y", "40")
-            screen = await window.until(lambda screen: "an answer that\nis still" in screen)
-            assert screen.count("a long line") == 1
+            await window.until(lambda screen: "an answer that\nis still" in screen)
+            await window.keys("y")
+            await until_typed(window, "xy")
+            shown = await window.tmux("capture-pane", "-p")
+            assert shown.count("a long line") == 1
+            assert shown.count("m is answering") == 1

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.renderer import Renderer
 from typing_extensions import override
@@ -27,12 +28,18 @@ class ReflowRenderer(Renderer):
             cpr_not_supported_callback=other.cpr_not_supported_callback,
         )
 
-    _drawn_columns = 0
-
     @override
     def erase(self, leave_alternate_screen: bool = True) -> None:
         if added := self._rows_added():
-            self.output.cursor_up(added)
+            output = self.output
+            output.erase_down()
+            # Line by line, since tmux keeps a screen that is erased from its top in its history. Rows that
+            # left the screen at its top can't be erased, and the cursor stops there.
+            for _ in range(min(self._cursor_pos.y + added, output.get_size().rows)):
+                output.write_raw("\x1b[2K")
+                output.cursor_up(1)
+            output.write_raw("\r")
+            self._cursor_pos = Point(x=0, y=0)
         super().erase(leave_alternate_screen)
 
     @override
@@ -40,12 +47,11 @@ class ReflowRenderer(Renderer):
         if self._rows_added():
             self.erase(leave_alternate_screen=False)
         super().render(app, layout, is_done)
-        self._drawn_columns = self.output.get_size().columns
 
     def _rows_added(self) -> int:
         """How many rows above the cursor the terminal has added since the last drawing."""
-        screen, columns = self.last_rendered_screen, self.output.get_size().columns
-        if screen is None or not self.height_is_known or not 0 < columns < self._drawn_columns:
+        screen, drawn, columns = self.last_rendered_screen, self._last_size, self.output.get_size().columns
+        if screen is None or drawn is None or not 0 < columns < drawn.columns:
             return 0
         rows = [screen.data_buffer[row] for row in range(self._cursor_pos.y)]
         # Blanks at the end of a row weren't written.
@@ -53,9 +59,7 @@ class ReflowRenderer(Renderer):
             max((at + cell.width for at, cell in row.items() if not cell.char.isspace()), default=0)
             for row in rows
         ]
-        added = rows_taken(widths, columns) - len(rows) + self._cursor_pos.x // columns
-        # Rows that left the screen at its top can't be erased.
-        return added if added <= self.rows_above_layout else 0
+        return rows_taken(widths, columns) - len(rows) + self._cursor_pos.x // columns
 
 
 def rewraps_lines(environ: Mapping[str, str]) -> bool:
