@@ -4,11 +4,11 @@ Each answers one open approval with a choice, and returns whether it was reporte
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 from channels.discord import lab as discord_lab
 from channels.lab import ME
@@ -32,7 +32,7 @@ from holdfast.client import Client
 from holdfast.client.errors import Refused
 from holdfast.host.lock import DirectoryLock
 from holdfast.interfaces.journal import Store
-from holdfast.values import Choice
+from holdfast.values import Choice, Width
 from server.mcp.rpc_client import RpcClient
 from serving import Served
 
@@ -187,7 +187,12 @@ class Scene:
     folder: Path
 
 
-Answer = Callable[[Scene, Row, Choice], Awaitable[bool]]
+class Answer(Protocol):
+    """Answers an approval; "exact" is the width that people get if they name none."""
+
+    async def __call__(self, scene: Scene, row: Row, choice: Choice, width: Width = "exact", /) -> bool:
+        """Whether it was reported as answered."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,31 +201,32 @@ class Face:
 
     answer: Answer
     chat: Callable[[], Chat] = TelegramChat
+    widths: tuple[Width, ...] = ("exact",)
 
 
-async def by_native(scene: Scene, row: Row, choice: Choice) -> bool:
-    body = {"choice": choice, "approval_id": row["approval_id"]}
+async def by_native(scene: Scene, row: Row, choice: Choice, width: Width = "exact") -> bool:
+    body = {"choice": choice, "approval_id": row["approval_id"], "width": width}
     return (await scene.server.post(f"/v1/runs/{row['run_id']}/approval", body))[0] == 200
 
 
-async def by_hermes(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_hermes(scene: Scene, row: Row, choice: Choice, width: Width = "exact") -> bool:
     frame = (await scene.server.until(row["run_id"], "approval.request")).data
-    body = {"choice": choice, "request_id": frame["request_id"]}
+    body = {"choice": choice, "request_id": frame["request_id"], "width": width}
     return (await scene.server.post(f"/v1/runs/{row['run_id']}/approval", body))[0] == 200
 
 
-async def by_ag_ui(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_ag_ui(scene: Scene, row: Row, choice: Choice, _: Width = "exact") -> bool:
     answer = {"interruptId": row["approval_id"], "status": "resolved", "payload": {"choice": choice}}
     body = {"threadId": row["session_id"], "runId": "r2", "messages": [], "resume": [answer]}
     return (await scene.server.call("POST", "/ag-ui", body=body)).status == 200
 
 
-async def by_mcp(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_mcp(scene: Scene, row: Row, choice: Choice, _: Width = "exact") -> bool:
     client = await RpcClient(scene.server).begun()
     return not (await client.tool("answer", id=row["approval_id"], answer=choice))["isError"]
 
 
-async def by_acp(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_acp(scene: Scene, row: Row, choice: Choice, _: Width = "exact") -> bool:
     """An editor that opens the session while the approval waits."""
     editor = Editor(choice)
     async with Client(scene.server.url) as client:
@@ -237,7 +243,7 @@ async def by_acp(scene: Scene, row: Row, choice: Choice) -> bool:
     return NOT_TAKEN not in editor.text
 
 
-async def by_menu(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_menu(scene: Scene, row: Row, choice: Choice, width: Width = "exact") -> bool:
     """The menu of the terminal chat, by the number of its entry."""
     records = await scene.store.read(row["session_id"])
     asked = next(
@@ -246,7 +252,7 @@ async def by_menu(scene: Scene, row: Row, choice: Choice) -> bool:
         if isinstance(one.event, e.ApprovalAsked) and one.event.approval_id == row["approval_id"]
     )
     menu = AskMenu(asked)
-    line = menu.line_for(str([entry.line for entry in menu.entries].index(choice) + 1))
+    line = menu.line_for(str([entry.line for entry in menu.entries].index(_word(choice, width)) + 1))
     answer = read_answer(asked, line or "")
     assert not isinstance(answer, Unclear)
     async with Client(scene.server.url) as client:
@@ -257,7 +263,7 @@ async def by_menu(scene: Scene, row: Row, choice: Choice) -> bool:
         return True
 
 
-async def by_command_line(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_command_line(scene: Scene, row: Row, choice: Choice, width: Width = "exact") -> bool:
     """`holdfast approvals answer`, with the beginning of the id."""
 
     def command() -> int:
@@ -265,18 +271,22 @@ async def by_command_line(scene: Scene, row: Row, choice: Choice) -> bool:
             lock.announce(scene.server.url)
             here = {"data_dir": scene.folder}
             assert answer_ask(here, "apr_", choice, reason="") != OK, "it names no approval"
-            return answer_ask(here, row["approval_id"][:12], choice, reason="")
+            return answer_ask(here, row["approval_id"][:12], _word(choice, width), reason="")
 
     return await asyncio.to_thread(command) == OK
 
 
-async def by_card(scene: Scene, row: Row, choice: Choice) -> bool:
+def _word(choice: Choice, width: Width) -> str:
+    return choice if width == "exact" else f"{choice} {width}"
+
+
+async def by_card(scene: Scene, row: Row, choice: Choice, _: Width = "exact") -> bool:
     """Press a button; the card loses its buttons, or the person reads why nothing happened."""
     del row
     return await _answered_in_chat(scene.chat, lambda: scene.chat.press(CHOICES[choice]))
 
 
-async def by_chat_command(scene: Scene, row: Row, choice: Choice) -> bool:
+async def by_chat_command(scene: Scene, row: Row, choice: Choice, _: Width = "exact") -> bool:
     """`/approve` and `/deny`; where one card waits, it needs no id."""
     approval_id = row["approval_id"]
     texts: Mapping[Choice, str] = {
@@ -300,13 +310,13 @@ def _refusals(chat: Chat) -> list[str]:
 
 
 FACES: Mapping[str, Face] = {
-    "native": Face(by_native),
-    "hermes": Face(by_hermes),
+    "native": Face(by_native, widths=get_args(Width)),
+    "hermes": Face(by_hermes, widths=get_args(Width)),
     "AG-UI": Face(by_ag_ui),
     "MCP": Face(by_mcp),
     "ACP": Face(by_acp),
-    "terminal": Face(by_menu),
-    "command line": Face(by_command_line),
+    "terminal": Face(by_menu, widths=get_args(Width)),
+    "command line": Face(by_command_line, widths=get_args(Width)),
     "chat command": Face(by_chat_command),
     "Telegram": Face(by_card),
     "Slack": Face(by_card, SlackChat),

@@ -29,13 +29,16 @@ from tables import for_each_row
 
 RULELESS = "ruleless"  # a command that no rule can describe, although lasting choices are offered
 LASTING: tuple[Choice, ...] = ("session", "always")
+WIDE = {name: face for name, face in FACES.items() if "similar" in face.widths}
 
 
 def fetch(request: SeenRequest) -> Script:
-    """Ask for a command with two parts, one of which "allow-workspace" allows."""
+    """Ask for a commit, or for a command with two parts, one of which "allow-workspace" allows."""
     text = last_user_text(request)
     if messages(request)[-1]["role"] == "tool":
         return [Say(f"done {text}")]
+    if text.startswith("commit"):
+        return [CallTool("shell", {"command": f"git commit -m {text}"})]
     first = "touch a && " if text.startswith("allow-workspace") else ""
     return [CallTool("shell", {"command": f"{first}curl https://example.com/{text}"})]
 
@@ -112,6 +115,31 @@ async def test_each_choice_has_the_same_effect_on_each_interface(
             assert len(talk.tool.done) == ran + (choice != "deny"), choice
             kept |= {(choice, f"https://example.com/{mode}-{choice}")} if choice in LASTING else set()
             assert await talk.rules() == kept
+
+
+@pytest.mark.parametrize("choice", LASTING)
+@pytest.mark.parametrize("face", WIDE.values(), ids=WIDE)
+async def test_each_width_that_an_interface_has_is_stored_as_it_was_shown(
+    face: Face, choice: Choice, tmp_path: Path
+) -> None:
+    """P8: a wider rule spares the next commit, whatever its message; an exact one doesn't."""
+    for width in face.widths:
+        async with talking(face, tmp_path, mode="ask") as talk:
+            row = await talk.asked("commit-one")
+            shown = next(
+                offer["rule"] for offer in row["offers"] if offer["rule"].get("width", "exact") == width
+            )
+            assert await face.answer(talk, row, choice, width), width
+            await talk.until_answered(row)
+            _, found = await talk.server.get("/api/approvals/rules?sessions=all")
+            assert [(one["scope"], one["rule"]) for one in found["data"]] == [(choice, shown)]
+            if width == "similar":
+                run_id = await talk.server.start("commit-two", session_id=row["session_id"])
+                assert (await talk.server.ended(run_id))["status"] == "completed"
+                assert len(talk.tool.done) == 2
+            else:
+                await talk.asked("commit-two")
+                assert len(talk.tool.done) == 1
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
