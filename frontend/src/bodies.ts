@@ -315,7 +315,7 @@ export interface GitMoved {
   readonly way_back: string;
 }
 
-/** An undo that can be redone, or whose turns are still away. */
+/** An undo that can be redone, or whose removed runs are still away. */
 export interface UndoShown {
   readonly undo_id: string;
   readonly run_id: string;
@@ -360,7 +360,7 @@ export interface UndoPreviewed {
   readonly git?: GitMoved | null;
 }
 
-/** A turn that an undo removes from the conversation. */
+/** A run that an undo removes from the conversation. */
 export interface RemovedTurnShown {
   readonly run_id: string;
   readonly number: number;

@@ -35,7 +35,7 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
     assert "created  made/new.txt" in shown.out
     asked = await command(tmp_path, "undo", "--dry-run")
     assert asked.out.splitlines() == [
-        "removed   turn 1: go",
+        "removed   run 1: go",
         "deleted   made/new.txt",
         "restored  notes.txt",
         "recreated old.txt",
@@ -44,7 +44,7 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
     assert (undone.code, undone.out) == (0, "Restored 3 files to their state before the run.\n"), undone.err
     assert await asyncio.to_thread(names) == ["notes.txt", "old.txt"]
     redone = await command(tmp_path, "redo")
-    assert (redone.code, redone.out) == (0, "Redone: 3 files and 1 turn restored.\n")
+    assert (redone.code, redone.out) == (0, "Redone: 3 files and 1 run restored.\n")
     assert await asyncio.to_thread(names) == ["made", "made/new.txt", "notes.txt"]
     await asyncio.to_thread((workspace / "notes.txt").write_text, "mine again")
     refused = await command(tmp_path, "undo")

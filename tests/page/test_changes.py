@@ -49,8 +49,8 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await panel.get_by_role("button", name="Redo changes to kept.txt").click()
         await until(lambda: has(workspace / "kept.txt", "after\n"))
         await asyncio.to_thread(write(HOSTILE, "mine"), workspace)
-        await panel.get_by_role("button", name="Undo turn").click()
-        question = page.get_by_role("dialog", name="Undo turn 1?")
+        await panel.get_by_role("button", name="Undo run").click()
+        question = page.get_by_role("dialog", name="Undo run 1?")
         await expect(question.get_by_text("kept.txt restored")).to_be_visible()
         await expect(question.get_by_text(f"{HOSTILE} deleted changed since")).to_be_visible()
         await expect(question.get_by_role("button", name="Undo", exact=True)).to_have_count(0)
@@ -71,8 +71,8 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
 
 
 @asynccontextmanager
-async def three_turns(visit: Visit, tmp_path: Path) -> AsyncGenerator[tuple[Chat, Path]]:
-    """A chat of three turns that each changed a file, and its workspace."""
+async def three_runs(visit: Visit, tmp_path: Path) -> AsyncGenerator[tuple[Chat, Path]]:
+    """A chat of three runs that each changed a file, and its workspace."""
     workspace = tmp_path / "ws"
     await asyncio.to_thread(workspace.mkdir)
     changes: list[Change] = [write(name, name) for name in ("a", "b", "c")]
@@ -89,56 +89,56 @@ async def three_turns(visit: Visit, tmp_path: Path) -> AsyncGenerator[tuple[Chat
 
 async def test_an_undo_asks_first_and_its_redo_survives_a_reload(visit: Visit, tmp_path: Path) -> None:
     """P13: what was done can be taken back, also the undo."""
-    async with three_turns(visit, tmp_path) as (chat, workspace):
+    async with three_runs(visit, tmp_path) as (chat, workspace):
         page = chat.page
         said = page.get_by_role("region", name="Conversation")
         undone = page.get_by_role("group", name="Undone")
         await page.get_by_role("button", name="1 file changed").nth(1).click()
-        await page.get_by_role("button", name="Undo turn").click()
-        question = page.get_by_role("dialog", name="Undo turns 2 to 3?")
-        await expect(question.get_by_text("Removes 2 turns from the chat")).to_be_visible()
-        await expect(question.get_by_text("Turn 3 third")).to_be_visible()
+        await page.get_by_role("button", name="Undo run").click()
+        question = page.get_by_role("dialog", name="Undo runs 2 to 3?")
+        await expect(question.get_by_text("Removes 2 runs from the chat")).to_be_visible()
+        await expect(question.get_by_text("Run 3 third")).to_be_visible()
         await expect(question.get_by_text("c deleted")).to_be_visible()
         await question.get_by_role("button", name="Cancel").click()
         await expect(said.get_by_text("Answer C")).to_be_visible()
-        await page.get_by_role("button", name="Undo turn").click()
+        await page.get_by_role("button", name="Undo run").click()
         await question.get_by_role("button", name="Undo", exact=True).click()
-        toast = page.get_by_role("status").filter(has_text="Undid 2 turns and 2 files.")
+        toast = page.get_by_role("status").filter(has_text="Undid 2 runs and 2 files.")
         await expect(said.get_by_text("Answer B")).to_have_count(0)
         await toast.get_by_role("button", name="Undo").click()
         await expect(said.get_by_text("Answer C")).to_be_visible()
-        await page.get_by_role("button", name="Undo turn").click()
+        await page.get_by_role("button", name="Undo run").click()
         await question.get_by_role("button", name="Undo", exact=True).click()
         await expect(said.get_by_text("Answer C")).to_have_count(0)
         await page.reload()
-        await expect(undone).to_contain_text("Undone: 2 turns and 2 files.")
+        await expect(undone).to_contain_text("Undone: 2 runs and 2 files.")
         await undone.get_by_role("button", name="Redo").click()
         await expect(said.get_by_text("Answer C")).to_be_visible()
         await expect(undone).to_have_count(0)
         await until(lambda: has(workspace / "c", "c"))
 
 
-async def test_turns_that_cannot_return_are_opened_in_a_new_chat_even_after_a_redo(
+async def test_runs_that_cannot_return_are_opened_in_a_new_chat_even_after_a_redo(
     visit: Visit, tmp_path: Path
 ) -> None:
     """P13."""
-    async with three_turns(visit, tmp_path) as (chat, workspace):
+    async with three_runs(visit, tmp_path) as (chat, workspace):
         page = chat.page
         said = page.get_by_role("region", name="Conversation")
         undone = page.get_by_role("group", name="Undone")
-        question = page.get_by_role("dialog", name="Undo turns 2 to 3?")
+        question = page.get_by_role("dialog", name="Undo runs 2 to 3?")
         await page.get_by_role("button", name="1 file changed").nth(1).click()
-        await page.get_by_role("button", name="Undo turn").click()
+        await page.get_by_role("button", name="Undo run").click()
         await question.get_by_role("button", name="Undo", exact=True).click()
         await expect(undone).to_be_visible()
-        await expect(page.locator(".run-choice option:checked")).to_contain_text("2 turns, 2 files")
+        await expect(page.locator(".run-choice option:checked")).to_contain_text("2 runs, 2 files")
         await page.set_viewport_size({"width": 390, "height": 844})
         clear = "() => document.querySelector('.run-choice').getBoundingClientRect().right <= innerWidth"
         assert await page.evaluate(clear)
         await page.set_viewport_size({"width": 1280, "height": 800})
         await chat.say("fourth")
         await chat.answered("Answer D")
-        await expect(page.get_by_text("Undid 2 turns and 2 files.")).to_have_count(0)
+        await expect(page.get_by_text("Undid 2 runs and 2 files.")).to_have_count(0)
         await expect(undone).to_have_count(0)
         await page.reload()
         await chat.button("Files").click()
@@ -156,7 +156,7 @@ async def test_turns_that_cannot_return_are_opened_in_a_new_chat_even_after_a_re
         await chat.button("Files").click()
         await page.get_by_role("tab", name="Changes").click()
         await choice.select_option(index=1)
-        await expect(panel.get_by_text("2 removed turns can't return to it")).to_be_visible()
+        await expect(panel.get_by_text("2 removed runs can't return to it")).to_be_visible()
         await panel.get_by_role("button", name="Open them in a new chat").click()
         await expect(said.get_by_text("Answer C")).to_be_visible()
         await expect(panel.get_by_text("can't return to it")).to_have_count(0)

@@ -196,10 +196,10 @@ async def test_an_undo_from_a_chat_platform_asks_before_it_removes_several_turns
         await one.run(write("a", "1"))
         await one.run()
         question = await undo()
-        assert "removes 2 turns:\n\n- Turn 1: go\n- Turn 2: go\n\nTo confirm, send /undo 2." in question
+        assert "removes 2 runs:\n\n- Run 1: go\n- Run 2: go\n\nTo confirm, send /undo 2." in question
         assert await undo("1") == question
         assert sorted(state(one.workspace)) == ["a"]
-        done = "Undone: 2 turns and 1 file. You can redo this on the page.\n\n- `a`"
+        done = "Undone: 2 runs and 1 file. You can redo this on the page.\n\n- `a`"
         assert (await undo("2"), state(one.workspace)) == (done, {})
         assert "already undone" in await undo()
 

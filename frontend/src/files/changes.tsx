@@ -80,7 +80,7 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
   );
 }
 
-/** The newest undo of each run; one that removed turns goes before those of single files. */
+/** The newest undo of each run; one that removed runs goes before those of single files. */
 function undosByRun(undos: readonly UndoShown[]): UndoShown[] {
   const found = new Map<string, UndoShown>();
   for (const undo of undos) {
@@ -90,8 +90,8 @@ function undosByRun(undos: readonly UndoShown[]): UndoShown[] {
 }
 
 function undoneWords({ turns, files, files_redone }: UndoShown): string {
-  if (files_redone) return `${plural(turns, "turn")}, files redone`;
-  return turns === 0 ? plural(files, "file") : `${plural(turns, "turn")}, ${plural(files, "file")}`;
+  if (files_redone) return `${plural(turns, "run")}, files redone`;
+  return turns === 0 ? plural(files, "file") : `${plural(turns, "run")}, ${plural(files, "file")}`;
 }
 
 const SAID_CHARS_MAX = 40;
@@ -133,7 +133,7 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
   const changes = found.value;
   const open = changes.files.some((file) => file.state !== "undone");
   const idle = session.value?.currentRun.value === null && !busy;
-  // A fork shows the changes of its source's runs, but its own turns aren't away.
+  // A fork shows the changes of its source's runs, but its own runs aren't away.
   const isOwn = changes.session_id === session.value?.id;
   const undos = isOwn ? (changes.undos ?? []) : [];
   const whole = undos.findLast((undo) => !(undo.partial || undo.files_redone));
@@ -158,7 +158,7 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
             onClick={() => setAsking("undo")}
           >
             <Icon name="undo" />
-            Undo turn…
+            Undo run…
           </button>
         )}
       </div>
@@ -249,18 +249,18 @@ function Redo({ undo, idle, onRedo }: RedoProps): JSX.Element {
   );
 }
 
-/** The newest undo whose turns can return: those before it have to wait for it. */
+/** The newest undo whose runs can return: those before it have to wait for it. */
 function newestUndo(): UndoShown | undefined {
   return session.value?.undos.value.findLast((undo) => undo.returns_chat);
 }
 
-/** Why the turns of an undo can't return to this chat, and where they are. */
+/** Why the runs of an undo can't return to this chat, and where they are. */
 function Removed({ undo }: { readonly undo: UndoShown }): JSX.Element | null {
   const acting = useActing();
   if (undo.returns_chat || undo.turns === 0) return null;
   return (
     <div class="changes-git">
-      The chat continued after this undo, so {plural(undo.turns, "removed turn")} can't return to it.{" "}
+      The chat continued after this undo, so {plural(undo.turns, "removed run")} can't return to it.{" "}
       <button
         type="button"
         class="more"

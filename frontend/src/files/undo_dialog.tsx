@@ -1,4 +1,4 @@
-/** Confirms an undo: lists the turns and files that would change, from the server's preview. */
+/** Confirms an undo: lists the runs and files that would change, from the server's preview. */
 import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, type Result, runPath } from "../api.ts";
@@ -47,8 +47,8 @@ export function UndoDialog({ runId, onClose, onUndone }: UndoDialogProps): JSX.E
           legend="Undo"
           value={scope}
           options={[
-            { value: "turns", words: "Turns and files" },
-            { value: "files", words: "Only this turn's files" },
+            { value: "turns", words: "Runs and files" },
+            { value: "files", words: "Only this run's files" },
           ]}
           onChange={setScope}
         />
@@ -89,9 +89,9 @@ function usePreview(runId: string, scope: Scope): Preview {
 
 function titleOf(found: UndoPreviewed | null): string {
   const first = found?.turns[0]?.number;
-  if (found === null || first === undefined) return "Undo turn?";
+  if (found === null || first === undefined) return "Undo run?";
   const last = first + found.turns_total - 1;
-  return last === first ? `Undo turn ${first}?` : `Undo turns ${first} to ${last}?`;
+  return last === first ? `Undo run ${first}?` : `Undo runs ${first} to ${last}?`;
 }
 
 function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
@@ -99,11 +99,11 @@ function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
   return (
     <>
       {turns_total === 0 ? null : (
-        <Part words={`Removes ${plural(turns_total, "turn")} from the chat`}>
+        <Part words={`Removes ${plural(turns_total, "run")} from the chat`}>
           {turns.map((turn) => (
             <Turn key={turn.run_id} turn={turn} />
           ))}
-          <More count={turns_total - turns.length} what="turn" />
+          <More count={turns_total - turns.length} what="run" />
         </Part>
       )}
       <Part words={files_total === 0 ? "Changes no files" : `Changes ${plural(files_total, "file")}`}>
@@ -140,7 +140,7 @@ function Part({
 function Turn({ turn }: { readonly turn: RemovedTurnShown }): JSX.Element {
   return (
     <li>
-      Turn {turn.number} <span class="muted">{harmless(turn.text)}</span>
+      Run {turn.number} <span class="muted">{harmless(turn.text)}</span>
     </li>
   );
 }
@@ -209,13 +209,13 @@ interface RedoDialogProps {
   readonly onRedo: () => void;
 }
 
-/** Asks before a redo: which files change, and whether turns return. */
+/** Asks before a redo: which files change, and whether runs return. */
 export function RedoDialog({ undo, onClose, onRedo }: RedoDialogProps): JSX.Element {
   const { turns, files, paths = [], returns_chat } = undo;
   return (
     <Dialog title={returns_chat || turns === 0 ? "Redo?" : "Redo files?"} onClose={onClose}>
       <div class="undo-ask">
-        {returns_chat ? <h3>{plural(turns, "turn returns", "turns return")} to the chat</h3> : null}
+        {returns_chat ? <h3>{plural(turns, "run returns", "runs return")} to the chat</h3> : null}
         <Part words={plural(files, "file changes", "files change")}>
           {paths.map((path) => (
             <li key={path}>{exact(path)}</li>
@@ -224,7 +224,7 @@ export function RedoDialog({ undo, onClose, onRedo }: RedoDialogProps): JSX.Elem
         </Part>
         {returns_chat || turns === 0 ? null : (
           <p class="fine muted">
-            {plural(turns, "removed turn")} won't return to this chat. You can still open{" "}
+            {plural(turns, "removed run")} won't return to this chat. You can still open{" "}
             {turns === 1 ? "it" : "them"} in a new one.
           </p>
         )}
@@ -243,7 +243,7 @@ export function RedoDialog({ undo, onClose, onRedo }: RedoDialogProps): JSX.Elem
 
 /** Shows what was undone, and offers a redo. */
 export function offerRedo({ run_id, undo_id, turns = 0, files, left = [], log_kept }: RunUndone): void {
-  const removed = log_kept || turns === 0 ? "" : `${plural(turns, "turn")} and `;
+  const removed = log_kept || turns === 0 ? "" : `${plural(turns, "run")} and `;
   const copies = files.filter((path) => /\.before-undo(-\d+)?$/.test(path));
   const count = files.length - copies.length;
   const what = removed === "" && files.length === 1 ? exact(files[0] ?? "") : plural(count, "file");

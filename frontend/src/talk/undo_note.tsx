@@ -14,7 +14,7 @@ export function UndoNote({ undo }: { readonly undo: UndoShown }): JSX.Element {
   return (
     <div class="undo-note" role="group" aria-label="Undone">
       <p>
-        Undone: {plural(turns, "turn")} and {plural(files, "file")}.{" "}
+        Undone: {plural(turns, "run")} and {plural(files, "file")}.{" "}
         <span class="muted">After your next message, a redo brings back only the files.</span>
       </p>
       <button

@@ -29,17 +29,17 @@ class UndoRequest(msgspec.Struct, kw_only=True):
 
 
 class UndoShown(ResponseBody, frozen=True):
-    """An undo that can be redone, or whose turns are still away."""
+    """An undo that can be redone, or whose removed runs are still away."""
 
     undo_id: str
     run_id: str
     seq: int
     at_ms: int
     files: Annotated[int, _says("How many files it changed.")]
-    turns: Annotated[int, _says("How many turns it removed from the conversation.")]
+    turns: Annotated[int, _says("How many runs it removed from the conversation.")]
     returns_chat: Annotated[
         bool,
-        _says("Whether a redo restores the turns. Once the conversation continues, it restores only files."),
+        _says("Whether a redo restores the runs. Once the conversation continues, it restores only files."),
     ]
     partial: Annotated[bool, _says("Whether it undid single files instead of whole runs.")]
     paths: Annotated[
@@ -49,13 +49,13 @@ class UndoShown(ResponseBody, frozen=True):
     files_redone: Annotated[
         bool,
         _says(
-            "Whether a redo brought its files back. Only the turns are away: fork at `seq` - 1 to see them."
+            "Whether a redo brought its files back. Only the runs are away: fork at `seq` - 1 to see them."
         ),
     ] = False
 
 
 class RemovedTurnShown(ResponseBody, frozen=True):
-    """A turn that an undo removes from the conversation."""
+    """A run that an undo removes from the conversation."""
 
     run_id: str
     number: Annotated[int, _says("Its position in the conversation, from 1.")]
@@ -157,4 +157,4 @@ class RunUndone(ResponseBody, frozen=True):
     git: Annotated[
         GitMoved | None, _says("How git's history moved during the run. An undo doesn't reverse that.")
     ] = None
-    turns: Annotated[int, _says("How many turns were removed from the conversation, or restored.")] = 0
+    turns: Annotated[int, _says("How many runs were removed from the conversation, or restored.")] = 0

@@ -227,7 +227,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo/preview",
         "changes.preview",
         tag="Runs",
-        summary="Preview which files and turns an undo would change.",
+        summary="Preview which files and runs an undo would change.",
         request=changes.UndoRequest,
         responses={200: changes.UndoPreviewed},
         errors={
@@ -243,7 +243,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
-        summary="Reverse an undo: restore its files, and its turns if the conversation hasn't continued.",
+        summary="Reverse an undo: restore its files, and its runs if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,
         responses={200: changes.RunUndone},

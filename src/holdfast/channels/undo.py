@@ -1,4 +1,4 @@
-"""`/undo` in a chat: asks before it removes several turns, and replies with the changed files and turns."""
+"""`/undo` in a chat: asks before it removes several runs, and replies with the changed files and runs."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ LINE_CHARS_MAX = 200
 async def undo_newest(undos: Undos, session_id: str, session: Session, *, turns: str, by: str) -> str:
     """Undo the newest run with changed files, and return the reply.
 
-    `turns` is the number of turns that the person agreed to remove. An undo of several turns needs it.
+    `turns` is the number of runs that the person agreed to remove. An undo of several runs needs it.
     """
     last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
     if last is None:
@@ -27,15 +27,15 @@ async def undo_newest(undos: Undos, session_id: str, session: Session, *, turns:
         done = await undos.undo(session_id, last.run_id, UndoWanted(plan=preview.plan, by=by))
     except CannotUndo as refused:
         return str(refused)
-    removed = f"{_count(done.undo.turns, 'turn')} and " if done.undo.turns else ""
+    removed = f"{_count(done.undo.turns, 'run')} and " if done.undo.turns else ""
     head = f"Undone: {removed}{_count(len(done.files), 'file')}. You can redo this on the page."
     return "\n\n".join(filter(None, [head, _listed([f"`{name}`" for name in done.files])]))
 
 
 def _question(turns: Sequence[RemovedTurn]) -> str:
-    texts = [f"Turn {turn.number}: {turn.text}" for turn in turns]
+    texts = [f"Run {turn.number}: {turn.text}" for turn in turns]
     return (
-        f"The last turn changed no files. Undoing the newest turn that did removes {len(turns)} turns:"
+        f"The last run changed no files. Undoing the newest run that did removes {len(turns)} runs:"
         f"\n\n{_listed(texts)}\n\nTo confirm, send /undo {len(turns)}."
     )
 

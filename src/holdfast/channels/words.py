@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "approve": "Allow what the agent asks for",
         "deny": "Refuse what the agent asks for",
         "retry": "Answer the last message again",
-        "undo": "Undo the last turn that changed files",
+        "undo": "Undo the last run that changed files",
         "help": "What I understand",
     }
 )

@@ -38,7 +38,7 @@ def undo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, f
 
 
 def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
-    """Print which files and turns an undo would change."""
+    """Print which files and runs an undo would change."""
 
     async def work(attached: Attached) -> int:
         client = attached.client
@@ -53,11 +53,11 @@ def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, 
 
 
 def preview_lines(found: UndoPreviewed) -> Iterator[str]:
-    """List the turns that would be removed, then the files that would change."""
+    """List the runs that would be removed, then the files that would change."""
     for turn in found.turns:
-        yield f"removed   turn {turn.number}: {safe_line(turn.text)}"
+        yield f"removed   run {turn.number}: {safe_line(turn.text)}"
     if found.turns_total > len(found.turns):
-        yield f"and {_count(found.turns_total - len(found.turns), 'more turn')}"
+        yield f"and {_count(found.turns_total - len(found.turns), 'more run')}"
     for file in found.files:
         yield f"{file.effect:<9} {safe_line(file.path)}{f' ({file.conflict})' if file.conflict else ''}"
     if found.files_total > len(found.files):
@@ -94,7 +94,7 @@ def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
     else:
         yield f"Restored {_count(count, 'file')} to {'its' if count == 1 else 'their'} state before the run."
         if done.turns > 1 and not done.log_kept:
-            yield f"Rewound the conversation by {done.turns} turns."
+            yield f"Rewound the conversation by {done.turns} runs."
     yield from undone_notes(done)
 
 

@@ -48,7 +48,7 @@ def undo(
     keep_log: KeepLog = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show the files and turns that would change."),
+        typer.Option("--dry-run", help="Show the files and runs that would change."),
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,

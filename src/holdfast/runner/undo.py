@@ -54,7 +54,7 @@ class UndoWanted:
 
 @dataclass(frozen=True, slots=True)
 class RemovedTurn:
-    """A turn that an undo removes from the conversation: its number there, and what the person said."""
+    """A run that an undo removes from the conversation: its number there, and what the person said."""
 
     run_id: str
     number: int
@@ -72,7 +72,7 @@ class UndoPreview:
 
     @property
     def plan(self) -> str:
-        """The SHA-256 of the turns, and of each file before and after."""
+        """The SHA-256 of the removed runs, and of each file before and after."""
         files = [(each.change.path, each.now, state_of(each.change.before)) for each in self.files]
         turns = [each.run_id for each in self.turns]
         return sha256(msgspec.msgpack.encode((turns, files))).hexdigest()
@@ -131,7 +131,7 @@ class Undos:
             return await self._carry_out(RestoreWork(session_id, draft.undo, draft.to_seq, real, plan))
 
     async def redo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
-        """Reverse an undo of the run, by default the newest: its files and, without `keep_log`, its turns."""
+        """Reverse an undo of the run, by default the newest: its files and, without `keep_log`, its runs."""
         view, snapshots = await self._idle_view(session_id), self.snapshots
         known = _undo_to_redo(view, run_id, wanted.undo_id)
         earlier = known.undo
@@ -246,7 +246,7 @@ def _draft(view: SharedFold, run_id: str, wanted: UndoWanted) -> _Draft:
 
 
 def _turns(view: SharedFold, runs: Sequence[Run]) -> tuple[RemovedTurn, ...]:
-    """These runs as turns of the conversation, numbered as people count them."""
+    """The removed runs, numbered as people count them."""
     entries = view.transcript.entries
     numbers = {run_id: nth for nth, run_id in enumerate(dict.fromkeys(each.run_id for each in entries), 1)}
     texts: dict[str, str] = {}
@@ -269,18 +269,18 @@ def _undo_to_redo(view: SharedFold, run_id: str, undo_id: str) -> OpenUndo:
 
 
 def _check_chat_returns(view: SharedFold, known: OpenUndo) -> None:
-    """Raise CannotUndo if the turns that the undo removed can't return now."""
+    """Raise CannotUndo if the runs that the undo removed can't return now."""
     if not known.returns_chat:
         raise CannotUndo(
             "session_went_on",
-            "The conversation continued after the undo, so the removed turns can't return. "
+            "The conversation continued after the undo, so the removed runs can't return. "
             "To bring back only the files, set keep_log.",
         )
     newest = next(each for each in reversed(view.session.undos.values()) if each.returns_chat)
     if newest is not known:
         raise CannotUndo(
             "newer_undo_first",
-            "A later undo removed earlier turns of this conversation. Redo that one first.",
+            "A later undo removed earlier runs of this conversation. Redo that one first.",
         )
 
 

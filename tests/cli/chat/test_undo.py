@@ -46,7 +46,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.until("The last run changed no files. To undo the latest run that did")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/undo earlier")
-            screen = await window.until("before the run, and removed 2 turns from the conversation")
+            screen = await window.until("before the run, and removed 2 runs from the conversation")
             await window.until("Changed: notes.txt. Use /redo to reverse this.")
             assert screen.count("restored 1 file") == 1, "it is said once"
             assert await notes(tmp_path) == "mine\n"
@@ -60,7 +60,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             assert await notes(tmp_path) == "mine\n"
             await window.say(f"/sessions {session_id}")
             await window.say("/redo")
-            await window.until("Redone: 1 file and 2 turns restored.")
+            await window.until("Redone: 1 file and 2 runs restored.")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/redo")
             await window.until(lambda screen: screen.count("Nothing to redo.") == 2)
@@ -68,6 +68,6 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.say("/undo earlier")
             await window.until("notes.txt (changed since)")
             await window.say("/undo earlier keep-both")
-            await window.until("before the run, and removed 2 turns from the conversation")
+            await window.until("before the run, and removed 2 runs from the conversation")
         kept = await asyncio.to_thread((tmp_path / "notes.txt.before-undo").read_text)
         assert (await notes(tmp_path), kept) == ("mine\n", "mine again\n")

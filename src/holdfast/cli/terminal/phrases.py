@@ -26,10 +26,10 @@ def switch_words(switched: e.TargetSwitched) -> str:
     return f"answered by {switched.to_target}, because {switched.why}"
 
 
-def redone_words(files: int, turns: int) -> str:
+def redone_words(files: int, runs: int) -> str:
     """What a redo brought back."""
     what = "1 file" if files == 1 else f"{files:,} files"
-    also = "" if turns == 0 else " and 1 turn" if turns == 1 else f" and {turns:,} turns"
+    also = "" if runs == 0 else " and 1 run" if runs == 1 else f" and {runs:,} runs"
     return f"Redone: {what}{also} restored."
 
 

@@ -321,8 +321,8 @@ def _rewound(event: e.SessionRewound) -> str:
     files = f"{count} file to its state" if count == 1 else f"{count} files to their state"
     if event.undo.redoes:
         return redone_words(event.undo.files, 0 if event.undo.keeps_log else event.undo.turns)
-    turns = "1 turn" if event.undo.turns == 1 else f"{event.undo.turns or len(event.undo.runs)} turns"
-    removed = "" if event.undo.keeps_log else f", and removed {turns} from the conversation"
+    runs = "1 run" if event.undo.turns == 1 else f"{event.undo.turns or len(event.undo.runs)} runs"
+    removed = "" if event.undo.keeps_log else f", and removed {runs} from the conversation"
     return f"restored {files} before the run{removed}"
 
 
