@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+from itertools import count
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ from cli.prompt_bench import ASKED, bench
 from holdfast.cli.chat.file_names import WorkspaceFiles, list_files
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice, SilentInput, file_typed
+from tables import for_each_row
 
 ROWS = [PickerRow(f"/sessions s{number}", f"Fix the {word}", "1 h ago") for number, word in enumerate("abc")]
 
@@ -89,7 +91,6 @@ async def test_an_approval_closes_the_picker_and_the_filter_is_no_answer() -> No
 @pytest.mark.parametrize("keys", ["\x1b\r", "\n", "\\\r"], ids=["Alt-Enter", "Ctrl-J", "backslash Enter"])
 async def test_a_message_has_several_lines(keys: str) -> None:
     async with bench() as one:
-        one.clock.now_s += 1.0  # the prompt has been there for a while
         one.press(f"one{keys}two\r")
         assert await one.line() == "one\ntwo"
 
@@ -100,24 +101,22 @@ async def test_a_paste_keeps_its_lines_and_is_not_sent_by_them() -> None:
         assert await one.line() == "one\ntwo\nthree"
 
 
-async def test_a_line_that_is_typed_before_the_prompt_is_there_is_sent() -> None:
-    """A terminal in its usual mode ends lines with a line feed, which is also what Ctrl-J sends."""
-    async with bench() as one:
-        one.press("typed ahead\n")
-        assert await one.line() == "typed ahead"
+@for_each_row("keys, line", [(b"\x1b[A\r", "earlier"), (b"typed ahead\r", "typed ahead")])
+def test_what_is_typed_before_the_prompt_is_there_counts(keys: bytes, line: str) -> None:
+    """However slow the machine is, and on uvloop, which reads from files before it continues with tasks.
 
-
-def test_an_arrow_key_that_is_typed_before_the_prompt_is_there_finds_the_history() -> None:
-    """On uvloop, which reads from files before it continues with tasks."""
+    The terminal makes a line feed of Enter, which is also what Ctrl-J sends.
+    """
 
     async def first_line(keyboard: TextIO) -> str:
+        seconds = count()
         prompt = ChatPrompt(
             history=InMemoryHistory(["earlier"]),
             words=DummyCompleter(),
             live=str,
             status=str,
             acts=PromptActs(),
-            device=PromptDevice(SilentInput(keyboard), DummyOutput()),
+            device=PromptDevice(SilentInput(keyboard), DummyOutput(), lambda: next(seconds)),
         )
         reading = asyncio.create_task(prompt.run())
         typed = await prompt.lines.get()
@@ -126,11 +125,11 @@ def test_an_arrow_key_that_is_typed_before_the_prompt_is_there_finds_the_history
         assert typed is not None
         return typed.line
 
-    keys, terminal = pty.openpty()
-    os.write(keys, b"\x1b[A\r")
+    ahead, terminal = pty.openpty()
+    os.write(ahead, keys)
     with os.fdopen(terminal) as keyboard, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(first_line(keyboard)) == "earlier"
-    os.close(keys)
+        assert runner.run(first_line(keyboard)) == line
+    os.close(ahead)
 
 
 async def test_escape_twice_asks_for_the_last_message_and_what_is_sent_replaces_it() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import shutil
 import sys
 import time
@@ -20,7 +21,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output import Output
 
@@ -51,6 +53,8 @@ class Typed:
 class SilentInput(Vt100Input):
     """A keyboard whose letters the terminal itself never repeats, also not while something is printed."""
 
+    _has_typed_ahead = False
+
     def cooked_mode(self) -> AbstractContextManager[None]:
         """See Vt100Input."""
         return self.raw_mode()
@@ -65,7 +69,19 @@ class SilentInput(Vt100Input):
         def read_soon() -> None:
             asyncio.get_running_loop().call_soon(input_ready_callback)
 
+        self._has_typed_ahead = bool(select.select([self.fileno()], [], [], 0)[0])
         return super().attach(read_soon)
+
+    def read_keys(self) -> list[KeyPress]:
+        """See Vt100Input.
+
+        Before the prompt was there, the terminal ended lines with a line feed, which is Ctrl-J from then on.
+        """
+        keys = super().read_keys()
+        if not self._has_typed_ahead:
+            return keys
+        self._has_typed_ahead = False
+        return [KeyPress(Keys.ControlM, key.data) if key.key is Keys.ControlJ else key for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +173,6 @@ class ChatPrompt:
         self._early = ""  # what was typed when the menu had just appeared
         self._printing = asyncio.Lock()
         self._shown: tuple[str, StyleAndTextTuples] = ("", [])
-        self._first_drawn_s: float | None = None
         completing = Condition(self._is_completing)
         escape = LoneEscape(self._device.clock)
         self._session: PromptSession[None] = PromptSession(
@@ -189,11 +204,6 @@ class ChatPrompt:
     async def run(self) -> None:
         """Read until the person leaves."""
         await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
-
-    @property
-    def _has_started(self) -> bool:
-        """Whether the prompt has been there for a while, so that what comes now isn't typed ahead."""
-        return self._first_drawn_s is not None and self._device.clock() - self._first_drawn_s >= GUARD_S
 
     @property
     def is_running(self) -> bool:
@@ -287,8 +297,6 @@ class ChatPrompt:
 
     def _drawn(self, app: Application[None]) -> None:
         """The screen shows what there is: the guard of a new menu begins, and its hint comes when it ends."""
-        if self._first_drawn_s is None:
-            self._first_drawn_s = self._device.clock()
         if self._menu is not None and self._menu.guard.drawn():
             asyncio.get_running_loop().call_later(GUARD_S, app.invalidate)
 
@@ -304,8 +312,7 @@ class ChatPrompt:
         acts: list[tuple[Callable[[KeyPressEvent], None], tuple[tuple[str, ...], ...]]] = [
             (self._enter, (("enter",),)),
             (self._tab, (("tab",),)),
-            (_new_line, (("escape", "enter"),)),
-            (self._line_feed, (("c-j",),)),
+            (_new_line, (("escape", "enter"), ("c-j",))),
             (lambda _: self._acts.interrupt(), (("c-c",),)),
             (lambda _: self._acts.expand(), (("c-o",),)),
             (lambda _: self._acts.page(), (("c-t",),)),
@@ -330,13 +337,6 @@ class ChatPrompt:
                 buffer.append_to_history()
             buffer.reset()
             self._put(text)
-
-    def _line_feed(self, event: KeyPressEvent) -> None:
-        """Ctrl-J makes a new line; what was typed before the prompt was there ends its lines so, too."""
-        if self._has_started:
-            _new_line(event)
-        else:
-            self._enter(event)
 
     def _tab(self, event: KeyPressEvent) -> None:
         _complete(event.current_buffer, self._words)
