@@ -17,7 +17,7 @@ import type {
   Width,
 } from "./events.ts";
 
-/** The message is on disk; this is its run, which starts, waits, or is the active one that it steers. */
+/** The message is stored. The run is starting, queued, or the active one that the message steers. */
 export interface Started {
   readonly run_id: string;
   readonly status: "started" | "steered";
@@ -25,7 +25,7 @@ export interface Started {
   readonly message_id: string;
 }
 
-/** A run as its log shows it, and what only the server that works on it knows. */
+/** A run's state from its log, plus its live state. */
 export interface RunShown {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -72,7 +72,7 @@ export interface RunShown {
   readonly background?: readonly BackgroundJobShown[];
 }
 
-/** What a run used. */
+/** The usage of a run. */
 export interface UsageShown {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -80,7 +80,7 @@ export interface UsageShown {
   readonly cost_usd?: number;
 }
 
-/** An open approval: one exact action and everything that was found in it. */
+/** An open approval: one exact action and all findings about it. */
 export interface ApprovalShown {
   readonly approval_id: string;
   readonly tool_call_id: string;
@@ -96,7 +96,7 @@ export interface ApprovalShown {
   readonly once_because?: string;
 }
 
-/** A question that a run asks. */
+/** A question from a run. */
 export interface QuestionShown {
   readonly question_id: string;
   readonly tool_call_id: string;
@@ -105,21 +105,21 @@ export interface QuestionShown {
   readonly expires_at: number | null;
 }
 
-/** The calls that a run waits for its client to run. */
+/** Pending tool calls for the client to run. */
 export interface ClientToolsShown {
   readonly client_tools_id: string;
   readonly calls?: readonly ClientCallShown[];
   readonly expires_at?: number;
 }
 
-/** A call of a tool that the client brought; its result is returned with this id. */
+/** A call to a client-supplied tool. Return its result with this id. */
 export interface ClientCallShown {
   readonly id: string;
   readonly tool: string;
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** A sub-agent of the run; without an outcome, it works. */
+/** A sub-agent of the run. Without an outcome, it's active. */
 export interface RunChild {
   readonly session_id: string;
   readonly run_id: string;
@@ -129,7 +129,7 @@ export interface RunChild {
   readonly outcome?: OutcomeKind;
 }
 
-/** A process that a tool started to outlive its call; `exit_code` is null while it runs, or if unknown. */
+/** A background process started by a tool. `exit_code` is null while it runs, or if unknown. */
 export interface BackgroundJobShown {
   readonly job_id: string;
   readonly run_id: string;
@@ -157,7 +157,7 @@ export interface RunPage {
   readonly next_cursor: string | null;
 }
 
-/** A run as the list shows it. */
+/** A run in a list. */
 export interface RunListed {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -183,13 +183,13 @@ export interface RunListed {
   readonly refused_actions?: number;
 }
 
-/** The stop is on disk; the run ends once nothing of it is running. */
+/** The stop request is stored. The run ends when all its work has stopped. */
 export interface Stopping {
   readonly run_id: string;
   readonly status: "stopping";
 }
 
-/** A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for. */
+/** A run's state from its log. `waiting_for` is the reason for `waiting_for_approval`. */
 export interface RunState {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -230,7 +230,7 @@ export interface RunState {
   readonly children_usage?: UsageShown | null;
 }
 
-/** How many approvals the answer settled. */
+/** The number of approvals resolved. */
 export interface ApprovalSettled {
   readonly object: "hermes.run.approval_response";
   readonly run_id: string;
@@ -239,7 +239,7 @@ export interface ApprovalSettled {
   readonly approval_id?: string;
 }
 
-/** The rule that "session" or "always" would store; null if that choice isn't offered. */
+/** The rule that "session" or "always" would store, or null if that choice isn't available. */
 export interface RulePreview {
   readonly approval_id: string;
   readonly choice: "always" | "session";
@@ -247,14 +247,14 @@ export interface RulePreview {
   readonly width?: Width;
 }
 
-/** The answer is on disk. */
+/** The answer is stored. */
 export interface QuestionSettled {
   readonly run_id: string;
   readonly question_id: string;
   readonly status: "answered";
 }
 
-/** A message for an active run is on disk. */
+/** The message for an active run is stored. */
 export interface Accepted {
   readonly run_id: string;
   readonly session_id: string;
@@ -266,13 +266,13 @@ export interface Accepted {
   readonly note?: string;
 }
 
-/** Whether this ended the wait. */
+/** Whether the request ended the wait. */
 export interface GateTried {
   readonly run_id: string;
   readonly status: "tried" | "trying";
 }
 
-/** What a run changed in its workspace; if it was undone with later runs, what all of them changed. */
+/** A run's changes to its workspace. If it was undone together with later runs, includes their changes. */
 export interface RunChanges {
   readonly run_id: string;
   readonly workspace: string;
@@ -287,7 +287,7 @@ export interface RunChanges {
   readonly session_id?: string;
 }
 
-/** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
+/** A file changed by the run. Bytes in its name that aren't UTF-8 are shown as numbers. */
 export interface FileChanged {
   readonly path: string;
   readonly kind: "created" | "changed" | "deleted" | "mode";
@@ -299,14 +299,14 @@ export interface FileChanged {
   readonly diff?: string;
 }
 
-/** A file or folder that snapshots leave out. */
+/** A file or folder excluded from snapshots. */
 export interface FileNotCovered {
   readonly path: string;
   readonly why: "ignored" | "secret" | "too large" | "git" | "not a file" | "unreadable" | "too deep";
   readonly changed?: boolean;
 }
 
-/** Git's history moved during the run. An undo doesn't reverse that; `way_back` does. */
+/** A change to git's history during the run. An undo doesn't reverse it; `way_back` does. */
 export interface GitMoved {
   readonly commit_before: string;
   readonly commit_after: string;
@@ -315,7 +315,7 @@ export interface GitMoved {
   readonly way_back: string;
 }
 
-/** An undo that can be redone, or whose turns are still away. */
+/** An undo that can be redone, or whose turns haven't been restored. */
 export interface UndoShown {
   readonly undo_id: string;
   readonly run_id: string;
@@ -329,7 +329,7 @@ export interface UndoShown {
   readonly files_redone?: boolean;
 }
 
-/** The undo is on disk, and the files are as they were before the run. */
+/** The undo is stored and the files are restored. */
 export interface RunUndone {
   readonly run_id: string;
   readonly undo_id: string;
@@ -374,14 +374,14 @@ export interface FileEffect {
   readonly conflict?: string;
 }
 
-/** The open approvals and questions, oldest first: at most 200 of `total`. */
+/** Open approvals and questions, oldest first, up to 200 of `total`. */
 export interface AskList {
   readonly object: "list";
   readonly data: readonly (OpenApproval | OpenQuestion)[];
   readonly total?: number;
 }
 
-/** An approval that waits for a person. */
+/** A pending approval. */
 export interface OpenApproval {
   readonly kind: "approval";
   readonly approval_id: string;
@@ -404,7 +404,7 @@ export interface OpenApproval {
   readonly source?: string;
 }
 
-/** A question that waits for a person. */
+/** A pending question. */
 export interface OpenQuestion {
   readonly kind: "question";
   readonly question_id: string;
@@ -420,7 +420,7 @@ export interface OpenQuestion {
   readonly source?: string;
 }
 
-/** The stored rules: what no longer needs approval. */
+/** The stored rules for actions that don't need approval. */
 export interface GrantList {
   readonly object: "list";
   readonly data: readonly GrantShown[];
@@ -428,7 +428,7 @@ export interface GrantList {
   readonly next_cursor: string | null;
 }
 
-/** A stored rule, and in words what it allows; the rule of a session has a `session_id`. */
+/** A stored rule, with a description in `says`. Session rules have a `session_id`. */
 export interface GrantShown {
   readonly grant_id: string;
   readonly scope: "always" | "session";
@@ -439,13 +439,13 @@ export interface GrantShown {
   readonly created_at?: number;
 }
 
-/** What the rule allowed needs approval again. */
+/** The rule is revoked. Its actions need approval again. */
 export interface GrantRevoked {
   readonly grant_id: string;
   readonly deleted: true;
 }
 
-/** A page of sessions, pinned ones first, then the newest. */
+/** A page of sessions: pinned first, then newest. */
 export interface SessionPage {
   readonly object: "list";
   readonly data: readonly SessionShown[];
@@ -456,7 +456,7 @@ export interface SessionPage {
   readonly open_asks?: number;
 }
 
-/** A session as the list shows it; `session` repeats it where hermes clients look for it. */
+/** A session in a list. `session` is a copy for hermes clients. */
 export interface SessionShown {
   readonly object: "hermes.session";
   readonly id: string;
@@ -485,7 +485,7 @@ export interface SessionShown {
   readonly session?: SessionShown;
 }
 
-/** Where the words were found; `highlights` are (begin, end) pairs in the passage. */
+/** A search match. `highlights` are (begin, end) pairs in the passage. */
 export interface HitShown {
   readonly seq: number;
   readonly passage: string;
@@ -503,7 +503,7 @@ export interface SessionMade {
   readonly session?: SessionMade;
 }
 
-/** What the server in `server` knows about a session's active runs; it is empty if only one has the store. */
+/** The live state of a session's active runs. `server` is empty if the store isn't shared. */
 export interface SessionLive {
   readonly session_id: string;
   readonly server: string;
@@ -513,31 +513,31 @@ export interface SessionLive {
   readonly background?: readonly BackgroundJobShown[];
 }
 
-/** The place of a run in the queue for a slot, starting at 1, and why it waits. */
+/** A run's position in the queue for a slot, starting at 1, and why it's queued. */
 export interface QueuePlace {
   readonly position: number;
   readonly why: string;
 }
 
-/** A process in the background and the end of its output; `is_cut` if earlier output is left out. */
+/** A background process and the end of its output. `is_cut` is true if earlier output is omitted. */
 export interface BackgroundOutput {
   readonly job: BackgroundJobShown;
   readonly output?: string;
   readonly is_cut?: boolean;
 }
 
-/** How actions of a session are approved; an empty mode is the configured one. */
+/** The approval mode of a session. An empty mode means the configured one. */
 export interface ApprovalModeShown {
   readonly mode: "" | "ask" | "allow-workspace" | "unattended";
 }
 
-/** The servers that a client brought. They end `renew_s` seconds after the last such request. */
+/** Client-supplied servers. They disconnect `renew_s` seconds after the last such request. */
 export interface BroughtServersShown {
   readonly servers: readonly BroughtShown[];
   readonly renew_s: number;
 }
 
-/** An MCP server that a client brought: connecting, connected or down, and why. */
+/** A client-supplied MCP server: connecting, connected or down, and why. */
 export interface BroughtShown {
   readonly name: string;
   readonly state: string;
@@ -545,7 +545,7 @@ export interface BroughtShown {
   readonly why?: string;
 }
 
-/** The session is hidden and purged at `purge_at`; without that, it's already purged. */
+/** The session is hidden and will be purged at `purge_at`. Without `purge_at`, it's already purged. */
 export interface DeletedSession {
   readonly object: "hermes.session.deleted";
   readonly id: string;
@@ -554,7 +554,7 @@ export interface DeletedSession {
   readonly purge_at?: number;
 }
 
-/** The sub-agents of a session, each before its own; `parent` if the session is one itself. */
+/** The sub-agents of a session, parents first. `parent` is set if the session is a sub-agent itself. */
 export interface ChildList {
   readonly object: "list";
   readonly session_id: string;
@@ -563,7 +563,7 @@ export interface ChildList {
   readonly has_more?: boolean;
 }
 
-/** A sub-agent: whose it is, what it does, and what it and its own sub-agents have used so far. */
+/** A sub-agent: its parent, status and usage so far, including its own sub-agents. */
 export interface ChildShown {
   readonly session_id: string;
   readonly run_id: string;
@@ -584,7 +584,7 @@ export interface ChildShown {
   readonly asks?: readonly (OpenApproval | OpenQuestion)[];
 }
 
-/** Whose sub-agent a session is. */
+/** The parent of a sub-agent's session. */
 export interface ParentShown {
   readonly session_id: string;
   readonly run_id: string;
@@ -598,7 +598,7 @@ export interface DraftText {
   readonly text: string;
 }
 
-/** A page of the transcript, in its order; `next_before` leads to the page before it. */
+/** A page of the transcript in chronological order. `next_before` is the cursor of the previous page. */
 export interface TranscriptPage {
   readonly object: "list";
   readonly session_id: string;
@@ -623,7 +623,7 @@ export interface TranscriptPage {
   readonly undos?: readonly UndoShown[];
 }
 
-/** A run as the transcript needs it, so that events can be applied from there. */
+/** A run's state at the end of the page, from which a client applies events. */
 export interface TranscriptRun {
   readonly run_id: string;
   readonly message_id: string;
@@ -649,13 +649,13 @@ export interface TranscriptRun {
   readonly superseded?: SupersededTextShown | null;
 }
 
-/** Text of an interrupted attempt that the model is writing again, after a server restart or a retry. */
+/** Text of an attempt that was interrupted by a restart or retry and is being rewritten. */
 export interface SupersededTextShown {
   readonly text: string;
   readonly cause: "restart" | "retry";
 }
 
-/** The newest plan of a session; the event with this seq has it. */
+/** The newest plan of a session, from the event with this seq. */
 export interface PlanShown {
   readonly seq: number;
   readonly run_id: string;
@@ -663,7 +663,7 @@ export interface PlanShown {
   readonly accepted?: boolean;
 }
 
-/** A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH. */
+/** Part of a session's log. `bytes` has the sizes of the stored bodies. Cursors are SEQ@EPOCH. */
 export interface LogStretch {
   readonly object: "list";
   readonly session_id: string;
@@ -673,7 +673,7 @@ export interface LogStretch {
   readonly events: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** A session that holds a copy of another's log. */
+/** A session forked from another. */
 export interface Forked {
   readonly object: "hermes.session";
   readonly id: string;
@@ -700,7 +700,7 @@ export interface FolderListing {
   readonly next_cursor?: string;
 }
 
-/** A file or folder; in its name, a byte that isn't UTF-8 is shown as its number. */
+/** A file or folder. Bytes in its name that aren't UTF-8 are shown as numbers. */
 export interface FolderEntry {
   readonly name: string;
   readonly kind: "folder" | "file" | "other";
@@ -711,14 +711,14 @@ export interface FolderEntry {
   readonly refused?: string;
 }
 
-/** The file is on disk. */
+/** The file is stored. */
 export interface FileStored {
   readonly path: string;
   readonly bytes: number;
   readonly replaced?: boolean;
 }
 
-/** The answer to a message of a session. */
+/** The answer to a message in a session. */
 export interface SessionChatCompletion {
   readonly object: "hermes.session.chat.completion";
   readonly session_id: string;
@@ -728,20 +728,20 @@ export interface SessionChatCompletion {
   readonly usage: UsageShown;
 }
 
-/** What the model said. */
+/** The model's message. */
 export interface AssistantSaid {
   readonly role: "assistant";
   readonly content: string;
 }
 
-/** What waits in a session, in its order. */
+/** The queue of a session, in order. */
 export interface QueueShown {
   readonly object: "list";
   readonly paused: boolean;
   readonly data: readonly QueuedMessage[];
 }
 
-/** A message that waits. */
+/** A queued message. */
 export interface QueuedMessage {
   readonly message_id: string;
   readonly run_id: string;
@@ -762,14 +762,14 @@ export interface RpcResult {
   readonly error?: Readonly<Record<string, unknown>>;
 }
 
-/** The skills of the caller in a workspace, and what couldn't be used, by folder. */
+/** The caller's skills in a workspace, and problems by folder. */
 export interface SkillList {
   readonly object: "list";
   readonly data: readonly SkillListed[];
   readonly problems?: Readonly<Record<string, string>>;
 }
 
-/** A skill as the list shows it; `category` is the folder by subject that it is in, as hermes has it. */
+/** A skill in a list. `category` is its subject folder, as in hermes. */
 export interface SkillListed {
   readonly name: string;
   readonly description: string;
@@ -780,7 +780,7 @@ export interface SkillListed {
   readonly folder?: string;
 }
 
-/** A skill with its instructions, and the names of its other files. */
+/** A skill with its instructions and the names of its other files. */
 export interface SkillShown {
   readonly name: string;
   readonly description: string;
@@ -797,14 +797,14 @@ export interface SkillShown {
   readonly allowed_tools?: string;
 }
 
-/** The memories of the caller. */
+/** The caller's memories. */
 export interface MemoryList {
   readonly object: "list";
   readonly mode: MemoryMode;
   readonly data: readonly MemoryShown[];
 }
 
-/** One memory: the document that is always shown, the notes by name, and what waits for you. */
+/** A memory: its main document, its notes by name, and pending proposals. */
 export interface MemoryShown {
   readonly scope: "chat" | "skills" | "user" | "workspace";
   readonly workspace?: string;
@@ -815,7 +815,7 @@ export interface MemoryShown {
   readonly last_seq?: number;
 }
 
-/** Something that the agent wants to remember; `because` says what else the model had seen. */
+/** A proposed memory. `because` lists the other sources that the model had seen. */
 export interface MemoryProposalShown {
   readonly change_id: string;
   readonly document: string;
@@ -833,7 +833,7 @@ export interface MemoryHistory {
   readonly data: readonly MemoryChangeShown[];
 }
 
-/** A change of a memory. */
+/** A change to a memory. */
 export interface MemoryChangeShown {
   readonly seq: number;
   readonly change_id: string;
@@ -848,13 +848,13 @@ export interface MemoryChangeShown {
   readonly origin?: MemoryOrigin;
 }
 
-/** The memory is gone; these sessions still contain the text, or it came from them. */
+/** The memory is forgotten. These sessions are its source or still contain the text. */
 export interface MemoryForgotten {
   readonly forgotten: boolean;
   readonly sessions?: readonly RememberedIn[];
 }
 
-/** A session that still contains what was forgotten. */
+/** A session that still contains the forgotten text. */
 export interface RememberedIn {
   readonly session_id: string;
   readonly title?: string;
@@ -866,7 +866,7 @@ export interface ChannelList {
   readonly data: readonly ChannelShown[];
 }
 
-/** A channel, and whether its platform works. */
+/** A channel and its connection status. */
 export interface ChannelShown {
   readonly name: string;
   readonly kind: string;
@@ -884,7 +884,7 @@ export interface ChannelShown {
   readonly rejected?: number;
 }
 
-/** A person who may talk. */
+/** A person with access. */
 export interface ChannelUserShown {
   readonly user: string;
   readonly name: string;
@@ -894,33 +894,33 @@ export interface ChannelUserShown {
   readonly by?: string;
 }
 
-/** The code to send to the bot; it is shown here and never again. */
+/** The code to send to the bot. Only this response contains it. */
 export interface PairingCode {
   readonly code: string;
   readonly expires_in_s: number;
 }
 
-/** Who may talk now. */
+/** The person's new access. */
 export interface ChannelUserChanged {
   readonly channel: string;
   readonly user: string;
   readonly allowed: boolean;
 }
 
-/** The test message is in the outbox; the log says what becomes of it. */
+/** The test message is queued. The log shows its delivery status. */
 export interface ChannelTestIntended {
   readonly channel: string;
   readonly chat: string;
   readonly delivery: string;
 }
 
-/** What happened in a channel, the newest last. */
+/** The events of a channel, newest last. */
 export interface ChannelHistory {
   readonly object: "list";
   readonly data: readonly ChannelLogEntry[];
 }
 
-/** Something that happened in a channel. */
+/** An event in a channel. */
 export interface ChannelLogEntry {
   readonly seq: number;
   readonly at: number;
@@ -931,19 +931,19 @@ export interface ChannelLogEntry {
   readonly delivery?: string;
 }
 
-/** The update is on disk; one that came before has no second effect. */
+/** The update is stored. Duplicates are ignored. */
 export interface ChannelUpdateAccepted {
   readonly accepted: boolean;
 }
 
-/** The stored bytes; parts of messages refer to them by this name. */
+/** The stored blob. Refer to it by name in message parts. */
 export interface BlobStored {
   readonly blob: string;
   readonly bytes: number;
   readonly media_type: string;
 }
 
-/** The cookie is in the header; send `page` with it as `X-Holdfast-Page`. */
+/** The `Set-Cookie` header has the cookie. Send `page` with it as `X-Holdfast-Page`. */
 export interface SignedIn {
   readonly signed_in: true;
   readonly name: string;
@@ -962,7 +962,7 @@ export interface SignInLink {
   readonly expires_in_s: number;
 }
 
-/** The value for `ticket` in the query. */
+/** The value for the query parameter `ticket`. */
 export interface TicketIssued {
   readonly ticket: string;
   readonly expires_in_s: number;
@@ -982,7 +982,7 @@ export interface KeyShown {
   readonly scopes: readonly ("chat" | "approve" | "admin" | "relay")[];
 }
 
-/** A new key; its secret is shown here and never again. */
+/** A new key. Only this response contains its secret. */
 export interface KeyMade {
   readonly name: string;
   readonly source: "added" | "configured" | "made";
@@ -997,14 +997,14 @@ export interface KeyRevoked {
   readonly deleted: true;
 }
 
-/** What is in quarantine, newest first. */
+/** Quarantined files, newest first. */
 export interface QuarantineList {
   readonly object: "list";
   readonly data: readonly QuarantineEntry[];
   readonly has_more?: boolean;
 }
 
-/** A file or folder in quarantine; in a path, a byte that isn't UTF-8 is shown as its number. */
+/** A file or folder in quarantine. Bytes in paths that aren't UTF-8 are shown as numbers. */
 export interface QuarantineEntry {
   readonly id: string;
   readonly path: string;
@@ -1012,20 +1012,20 @@ export interface QuarantineEntry {
   readonly taken_at: number;
 }
 
-/** It is back in its place; what was there is in quarantine now, under the same id. */
+/** The file is restored. Any file it replaced is now in quarantine, under the same id. */
 export interface QuarantineRestored {
   readonly id: string;
   readonly path: string;
   readonly restored: true;
 }
 
-/** It is gone for good. */
+/** The file is permanently deleted. */
 export interface QuarantineDeleted {
   readonly id: string;
   readonly deleted: true;
 }
 
-/** A chat completion, as the OpenAI API describes it. */
+/** An OpenAI chat completion. */
 export interface ChatCompletion {
   readonly id: string;
   readonly object: "chat.completion";
@@ -1036,7 +1036,7 @@ export interface ChatCompletion {
   readonly holdfast?: PersonNeeded;
 }
 
-/** The one choice of a chat completion. */
+/** The only choice of a chat completion. */
 export interface ChatChoice {
   readonly index: number;
   readonly message: ChatMessage;
@@ -1053,20 +1053,20 @@ export interface ChatMessage {
   readonly tool_calls?: readonly ToolCallShown[];
 }
 
-/** A call of a tool that the client brought and runs itself. */
+/** A call to a client-supplied tool, which the client runs. */
 export interface ToolCallShown {
   readonly id: string;
   readonly type: "function";
   readonly function: ChatFunction;
 }
 
-/** The function that a tool call names, with its arguments as JSON text. */
+/** The function of a tool call, with its arguments as JSON text. */
 export interface ChatFunction {
   readonly name: string;
   readonly arguments: string;
 }
 
-/** What a chat completion used. */
+/** Usage of a chat completion. */
 export interface ChatUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -1075,18 +1075,18 @@ export interface ChatUsage {
   readonly completion_tokens_details: OutputTokensDetails;
 }
 
-/** How many of the input tokens came from the provider's cache. */
+/** Input tokens from the provider's cache. */
 export interface PromptTokensDetails {
   readonly cached_tokens: number;
   readonly cache_write_tokens: number;
 }
 
-/** How many of the output tokens were reasoning. */
+/** Output tokens used for reasoning. */
 export interface OutputTokensDetails {
   readonly reasoning_tokens: number;
 }
 
-/** The run waits for a person. This client can't answer, so its response ends and the run continues. */
+/** The run is waiting for a person. This client can't answer, so only the response ends. */
 export interface PersonNeeded {
   readonly waiting_for: "approval" | "question";
   readonly id: string;
@@ -1095,13 +1095,13 @@ export interface PersonNeeded {
   readonly url: string;
 }
 
-/** The models, as the OpenAI API lists them. */
+/** All models in OpenAI's format. */
 export interface ModelList {
   readonly object: "list";
   readonly data: readonly ModelShown[];
 }
 
-/** A name that `model` may hold. */
+/** A name that `model` accepts. */
 export interface ModelShown {
   readonly id: string;
   readonly object: "model";
@@ -1109,7 +1109,7 @@ export interface ModelShown {
   readonly owned_by: string;
 }
 
-/** All models as Anthropic's clients read them. */
+/** All models in Anthropic's format. */
 export interface AnthropicModelList {
   readonly data: readonly AnthropicModel[];
   readonly has_more: boolean;
@@ -1117,7 +1117,7 @@ export interface AnthropicModelList {
   readonly last_id: string | null;
 }
 
-/** A model as Anthropic's clients read it. */
+/** A model in Anthropic's format. */
 export interface AnthropicModel {
   readonly type: "model";
   readonly id: string;
@@ -1125,7 +1125,7 @@ export interface AnthropicModel {
   readonly created_at: string;
 }
 
-/** A response, as the OpenAI API describes it. */
+/** An OpenAI response. */
 export interface ResponseShown {
   readonly id: string;
   readonly object: "response";
@@ -1162,7 +1162,7 @@ export interface ResponseShown {
   readonly holdfast?: PersonNeeded;
 }
 
-/** What a response used. */
+/** Usage of a response. */
 export interface ResponseUsage {
   readonly input_tokens: number;
   readonly input_tokens_details: PromptTokensDetails;
@@ -1171,13 +1171,13 @@ export interface ResponseUsage {
   readonly total_tokens: number;
 }
 
-/** How many input tokens a response would have. */
+/** The number of input tokens. */
 export interface InputTokens {
   readonly object: "response.input_tokens";
   readonly input_tokens: number;
 }
 
-/** A conversation as its user messages and a summary. */
+/** A conversation, reduced to its user messages and a summary. */
 export interface CompactedResponse {
   readonly id: string;
   readonly object: "response.compaction";
@@ -1186,7 +1186,7 @@ export interface CompactedResponse {
   readonly usage: ResponseUsage;
 }
 
-/** A conversation, as the OpenAI API describes it: a session. */
+/** A session as an OpenAI conversation. */
 export interface ConversationShown {
   readonly id: string;
   readonly object: "conversation";
@@ -1201,7 +1201,7 @@ export interface DeletedConversation {
   readonly deleted: true;
 }
 
-/** The input of a response, as the OpenAI API lists it. */
+/** A list of OpenAI response items. */
 export interface InputItems {
   readonly object: "list";
   readonly data: readonly Readonly<Record<string, unknown>>[];
@@ -1210,20 +1210,20 @@ export interface InputItems {
   readonly has_more: boolean;
 }
 
-/** The response is hidden for good. */
+/** The response is permanently hidden. */
 export interface DeletedResponse {
   readonly id: string;
   readonly object: "response.deleted";
   readonly deleted: true;
 }
 
-/** All targets, the default first. */
+/** All targets, default first. */
 export interface TargetList {
   readonly object: "list";
   readonly data: readonly TargetState[];
 }
 
-/** A target with everything that is known about it. */
+/** A target with its full state. */
 export interface TargetState {
   readonly name: string;
   readonly model: string;
@@ -1242,7 +1242,7 @@ export interface TargetState {
   readonly last_failure?: TargetFailed;
 }
 
-/** How long a small request may be silent, in seconds, before it is cut; 0 is without limit. */
+/** Timeouts of a small request in seconds; 0 means no limit. */
 export interface PatienceShown {
   readonly connect_s: number;
   readonly first_event_s: number;
@@ -1250,7 +1250,7 @@ export interface PatienceShown {
   readonly gap_s: number;
 }
 
-/** How soon a target began to answer recent requests of one size, and how long Holdfast now waits. */
+/** A target's recent time to first event for one request size, and the timeout derived from it. */
 export interface LearnedShown {
   readonly input_tokens_min: number;
   readonly calls: number;
@@ -1258,14 +1258,14 @@ export interface LearnedShown {
   readonly waits_s: number;
 }
 
-/** A failed call to a target: its kind, and in words what happened and what to do. */
+/** A failed call to a target: its kind, and a description with a hint. */
 export interface TargetFailed {
   readonly kind: string;
   readonly text: string;
   readonly at?: number;
 }
 
-/** What a tiny call to a target showed; `works` without an answer means that it was cut off or refused. */
+/** The result of a test call. `works` without an answer means that it was cut off or refused. */
 export interface TargetTried {
   readonly name: string;
   readonly works: boolean;
@@ -1274,7 +1274,7 @@ export interface TargetTried {
   readonly failure?: TargetFailed;
 }
 
-/** Usage over some days (UTC), both included; the totals are of everything, also beyond the rows. */
+/** Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed. */
 export interface UsageSummary {
   readonly by: "day" | "key" | "session" | "target";
   readonly from: string;
@@ -1284,7 +1284,7 @@ export interface UsageSummary {
   readonly budgets: readonly BudgetShown[];
 }
 
-/** What one day, target, session or key used. */
+/** Usage of one day, target, session or key. */
 export interface UsageListed {
   readonly runs: number;
   readonly relayed_calls: number;
@@ -1297,7 +1297,7 @@ export interface UsageListed {
   readonly label: string;
 }
 
-/** What was used; `cost_usd` is null if no price is known, and leaves out the unpriced calls. */
+/** Usage. `cost_usd` is null if no price is known, and excludes unpriced calls. */
 export interface UsageFigures {
   readonly runs: number;
   readonly relayed_calls: number;
@@ -1308,7 +1308,7 @@ export interface UsageFigures {
   readonly unpriced_calls: number;
 }
 
-/** What a key may use in a period, and what it has used; a limit of null is none. */
+/** A key's budget for a period and its usage. A null limit means none. */
 export interface BudgetShown {
   readonly key: string;
   readonly label: string;
@@ -1320,12 +1320,12 @@ export interface BudgetShown {
   readonly resets_at: number;
 }
 
-/** All servers that share the store, by name. */
+/** All servers that share the store, sorted by name. */
 export interface NodeList {
   readonly data: readonly NodeShown[];
 }
 
-/** A server that shares the store; `lease_left_s` is null for one that has the store to itself. */
+/** A server. `lease_left_s` is null if the store isn't shared. */
 export interface NodeShown {
   readonly name: string;
   readonly url: string;
@@ -1336,7 +1336,7 @@ export interface NodeShown {
   readonly lacks?: readonly string[];
 }
 
-/** What this server can do, in the form that hermes clients ask for. */
+/** The server's capabilities, in hermes format. */
 export interface Capabilities {
   readonly object: "hermes.api_server.capabilities";
   readonly platform: string;
@@ -1350,14 +1350,14 @@ export interface Capabilities {
   readonly sandbox?: SandboxShown;
 }
 
-/** How to authenticate, and what the caller's key may do. */
+/** How to authenticate, and the scopes of the caller's key. */
 export interface AuthShown {
   readonly type: "bearer";
   readonly required: boolean;
   readonly scopes: readonly ("admin" | "approve" | "chat" | "relay")[];
 }
 
-/** What the commands of agents run in; `says` is one line for people. */
+/** The sandbox for commands. `says` is a one-line description. */
 export interface SandboxShown {
   readonly backend: "bubblewrap" | "landlock" | "none";
   readonly holds: boolean;
@@ -1385,7 +1385,7 @@ export interface DetailedHealth {
   readonly failing_tasks?: readonly FailingTask[];
 }
 
-/** Whether the store accepts writes, and how long one takes to reach the disk. */
+/** Whether the store accepts writes, and its write latency. */
 export interface StoreHealth {
   readonly writable: boolean;
   readonly late: boolean;
@@ -1395,7 +1395,7 @@ export interface StoreHealth {
   readonly blobs?: string;
 }
 
-/** A target and its health, never its key; a wait of 0 is none. */
+/** A target and its health, without its key. A wait of 0 means none. */
 export interface TargetShown {
   readonly name: string;
   readonly model: string;
@@ -1405,20 +1405,20 @@ export interface TargetShown {
   readonly silent_ms: number;
 }
 
-/** How many files and sockets the process has open. */
+/** Open files and sockets of the process. */
 export interface OpenFilesShown {
   readonly used: number;
   readonly allowed: number;
   readonly connections: number;
 }
 
-/** How much space the data directory's disk has. */
+/** Disk space of the data directory. */
 export interface DiskShown {
   readonly free_bytes: number;
   readonly total_bytes: number;
 }
 
-/** Whether a chat platform works. */
+/** The status of a channel. */
 export interface ChannelHealth {
   readonly name: string;
   readonly state: "connected" | "failed" | "starting" | "off" | "not_configured";
@@ -1429,13 +1429,13 @@ export interface ChannelHealth {
   readonly rejected?: number;
 }
 
-/** A background task that has failed recently; Holdfast restarts it. */
+/** A background task that failed recently and was restarted. */
 export interface FailingTask {
   readonly name: string;
   readonly error: string;
 }
 
-/** The server is alive; `warning` says what runs short, if anything. */
+/** The server is alive. `warning` names a resource that is running low. */
 export interface HealthShown {
   readonly status: "ok";
   readonly version?: string;
@@ -1449,7 +1449,7 @@ export interface TriggerList {
   readonly data: readonly TriggerShown[];
 }
 
-/** A trigger: when it fires, what it asks, and how it is. */
+/** A trigger: its schedule, task and status. */
 export interface TriggerShown {
   readonly id: string;
   readonly name: string;
@@ -1485,7 +1485,7 @@ export interface TriggerShown {
   readonly last?: FireShown;
 }
 
-/** Instants that passed while nobody was there. */
+/** Scheduled times missed while no server was running. */
 export interface MissedShown {
   readonly first_at: number;
   readonly last_at: number;
@@ -1493,7 +1493,7 @@ export interface MissedShown {
   readonly is_more?: boolean;
 }
 
-/** One time that a trigger was due, and what became of it. */
+/** One scheduled time of a trigger and its outcome. */
 export interface FireShown {
   readonly key: string;
   readonly due_at: number;
@@ -1506,7 +1506,7 @@ export interface FireShown {
   readonly event?: string;
 }
 
-/** A new trigger; the secret of a hook is in this response and nowhere else. */
+/** A new trigger. Only this response contains the webhook's secret. */
 export interface TriggerMade {
   readonly id: string;
   readonly name: string;
@@ -1543,32 +1543,32 @@ export interface TriggerMade {
   readonly secret?: string;
 }
 
-/** The next five instants, as seconds of Unix time and as text in the trigger's time zone. */
+/** The next five times, in seconds of Unix time and as text in the trigger's time zone. */
 export interface NextInstants {
   readonly next: readonly number[];
   readonly local: readonly string[];
   readonly when: string;
 }
 
-/** The trigger is gone. */
+/** The trigger is deleted. */
 export interface TriggerDeleted {
   readonly id: string;
   readonly deleted: true;
 }
 
-/** The secret of a hook, which is in this response and nowhere else. */
+/** A webhook's secret. Only this response contains it. */
 export interface HookSecret {
   readonly id: string;
   readonly secret: string;
 }
 
-/** What a trigger did, newest first: at most a hundred of each. */
+/** A trigger's history, newest first: up to a hundred of each kind. */
 export interface TriggerHistory {
   readonly fires: readonly FireShown[];
   readonly missed: readonly MissedShown[];
 }
 
-/** All jobs; webhooks are none. */
+/** All jobs. Webhooks aren't included. */
 export interface JobList {
   readonly jobs: readonly JobShown[];
 }
@@ -1594,12 +1594,12 @@ export interface JobBody {
   readonly job: JobShown;
 }
 
-/** The job is gone. */
+/** The job is deleted. */
 export interface JobDeleted {
   readonly ok: true;
 }
 
-/** The delivery is stored; it starts one run, however often it comes. */
+/** The delivery is stored. It starts exactly one run. */
 export interface HookAccepted {
   readonly id: string;
   readonly accepted: true;
