@@ -48,7 +48,7 @@ class Registry:
         for tool in tools:
             name = tool.spec.name
             if name in offered or (name in self._tools and name not in earlier):
-                raise NameTaken(f"There are two tools named {name!r}.")
+                raise NameTaken(f"Two tools are named {name!r}.")
             offered[name] = tool
         self._set(self._groups | {group: offered})
 
@@ -106,7 +106,7 @@ class Registry:
         names = [*(spec.name for spec in self.specs()), *others]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:100]!r}.{hint} The tools are: {', '.join(names)}."
+        return f"Unknown tool {name[:100]!r}.{hint} Available tools: {', '.join(names)}."
 
 
 def _lacking(tools: Mapping[str, Tool], names: Collection[str]) -> dict[str, Tool]:

@@ -214,7 +214,9 @@ class ChatScreen:
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
-            text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
+            text += self.style.dim(
+                "No model is configured, so you're talking to the built-in demo model. Say hello."
+            )
         text += self.style.dim(f"Agents work in {safe_line(str(self.workspace))}")
         text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to quit.")
         await self.prompt.print(text)

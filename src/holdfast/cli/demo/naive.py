@@ -53,7 +53,7 @@ async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
             http.post(f"{base_url}/chat/completions", json=body) as answer,
         ):
             if answer.status != HTTPStatus.OK:
-                return f"gets HTTP {answer.status} and gives up: no answer"
+                return f"gets HTTP {answer.status} and stops: no answer"
             async for line in answer.content:
                 text += _said(line)
     except TimeoutError:
@@ -87,7 +87,7 @@ async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
         if reader.returncode is None:
             reader.kill()
         await reader.communicate()
-    return f"was killed the same way after {heard} pieces; they were only in memory, so nothing is left"
+    return f"was killed the same way after {heard} chunks; they were only in memory, so nothing is left"
 
 
 async def naive_stop() -> str:
@@ -106,7 +106,7 @@ async def naive_stop() -> str:
             os.kill(child, signal.SIGKILL)
     if alive:
         return f"kills the shell, but the program (pid {child}) keeps running; the demo had to kill it"
-    return "was lucky this time: the program ended with its shell"
+    return "got lucky this time: the program ended with its shell"
 
 
 def _is_alive(pid: int) -> bool:

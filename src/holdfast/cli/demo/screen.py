@@ -54,7 +54,7 @@ class Screen:
 
     def opening(self) -> None:
         """What is going to happen."""
-        self._line(Text("Holdfast demo: what can go wrong, and what you see of it", style="bold"))
+        self._line(Text("Holdfast demo: common failures, and how they look to you", style="bold"))
         self._line(
             "A misbehaving model server and a real Holdfast server now run in a temporary directory. Nothing"
         )
@@ -79,7 +79,7 @@ class Screen:
                 self._console.print(Text(delta.text), end="")
                 self._in_line = True
             case Seen(event=e.AttemptSuperseded()):
-                self._line(Text("  [the answer is written again]", style="magenta"))
+                self._line(Text("  [the answer is being rewritten]", style="magenta"))
             case Seen(event=e.AttemptFailed() as failed):
                 self._line(Text(f"  [{failed.failure.text}]", style="red"))
             case Seen(event=e.ToolStarted()):
@@ -89,7 +89,7 @@ class Screen:
             case LiveLine(text=text):
                 self._line(Text(f"  … {text}", style="dim"))
             case Away(tries=1):
-                self._line(Text("  [the server is gone]", style="red"))
+                self._line(Text("  [the server is down]", style="red"))
             case Seen() | Away() | Back():
                 pass
 

@@ -95,8 +95,8 @@ def _offer_text(style: Style, offer: GrantOffer) -> str:
     is_exact = offer.rule.width == "exact"
     words = "In this session, or always:" if is_exact else "Similar commands, in this session or always:"
     text = style.line(f"  {words}")
-    text += style.dim(f"    would run:  {exact(offer.covers)}")
-    return text + style.dim(f"    would ask:  {exact(offer.asks)}")
+    text += style.dim(f"    allows:     {exact(offer.covers)}")
+    return text + style.dim(f"    still asks: {exact(offer.asks)}")
 
 
 def answer_words(choices: Sequence[str], offers: Sequence[GrantOffer]) -> Mapping[str, tuple[Choice, Width]]:

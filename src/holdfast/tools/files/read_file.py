@@ -30,9 +30,9 @@ class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to read."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
-    first_line: Annotated[int, Meta(ge=1, description="The first line to show, counted from 1.")] = 1
-    lines: Annotated[int, Meta(ge=1, le=10_000, description="How many lines to show at most.")] = 2_000
-    numbered: Annotated[bool, Meta(description="Put its number before each line.")] = True
+    first_line: Annotated[int, Meta(ge=1, description="The first line to show, starting at 1.")] = 1
+    lines: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of lines to show.")] = 2_000
+    numbered: Annotated[bool, Meta(description="Prefix each line with its number.")] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _text(found: Lines, given: ReadFileArgs) -> str:
     if last == found.total and found.first == 1:
         return "\n".join(shown)
     whole = f" of {found.total:,}" if found.total else ""
-    further = "" if last == found.total else f"; read on with first_line={last + 1}"
+    further = "" if last == found.total else f"; continue with first_line={last + 1}"
     return "\n".join([*shown, f"[lines {found.first:,} to {last:,}{whole}{further}]"])
 
 

@@ -89,7 +89,7 @@ class BroughtServers:
     async def _open(self, bringer: Bringer, configs: Sequence[McpServerConfig]) -> _Brought:
         if len(configs) > SERVERS_MAX or len(self._brought) >= BROUGHT_MAX:
             raise BadMcpServer(
-                f"A client can bring up to {SERVERS_MAX} MCP servers, and {BROUGHT_MAX} clients can."
+                f"The limit is {SERVERS_MAX} MCP servers per client, and {BROUGHT_MAX} clients."
             )
         servers = await asyncio.to_thread(self._connect, "/".join(bringer), configs)
         until_s = self._clock.steady_s() + self._lease_s

@@ -55,7 +55,7 @@ class McpServerConfig:
         if not self.name.strip() or len(self.name) > NAME_CHARS_MAX or not self.name.isprintable():
             raise BadMcpServer(f"An MCP server needs a printable name of 1 to {NAME_CHARS_MAX} characters.")
         if bool(self.command) == bool(self.url):
-            raise BadMcpServer(f"MCP server {self.name!r}: give either command or url.")
+            raise BadMcpServer(f"MCP server {self.name!r}: set either command or url.")
         if self.url and not self.host:
             raise BadMcpServer(f"MCP server {self.name!r}: the url must be http:// or https:// with a host.")
         if self.command and not self.command[0]:
@@ -67,7 +67,7 @@ class McpServerConfig:
             raise BadMcpServer(f"MCP server {self.name!r}: client_metadata_url must be https:// with a path.")
         for header, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(header) or not value.isascii() or not value.isprintable():
-                raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} cannot be sent.")
+                raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} can't be sent.")
 
     @property
     def host(self) -> str:

@@ -57,8 +57,10 @@ def blocked(profile: Profile, said: str) -> str:
     if found:
         return f'the sandbox {" and ".join(found)}; set mode = "off" there to run it without a sandbox'
     if profile.network == "on" and _SOCKETS.search(said):
-        return f'the sandbox refuses Unix sockets; set mode = "off" under {_SETTING} to run it without'
-    return f'it ran in the sandbox; if that is in its way, set mode = "off" under {_SETTING}'
+        return (
+            f'the sandbox blocks Unix sockets; set mode = "off" under {_SETTING} to run it without a sandbox'
+        )
+    return f'it ran in the sandbox; if that\'s the cause, set mode = "off" under {_SETTING}'
 
 
 def _blocked(profile: Profile, said: str) -> Iterator[str]:

@@ -208,7 +208,7 @@ class McpConnection:
                 input_responses=responses or None,
                 request_state=answer.request_state,
             )
-        raise MCPError(INVALID_REQUEST, f"it asked for more input {ROUNDS_MAX} times")
+        raise MCPError(INVALID_REQUEST, f"it requested more input {ROUNDS_MAX} times")
 
     async def _sent(
         self, params: CallToolRequestParams, *, progress: ProgressFnT, is_first: bool
@@ -262,12 +262,12 @@ class McpConnection:
         del context
         asking = self._asking()
         if asking is None:
-            why = "Holdfast asks a person only for a tool call, and cannot tell which call this is for"
+            why = "Holdfast prompts users only for tool calls, and can't tell which call this is for"
             return ErrorData(code=INVALID_REQUEST, message=why)
         try:
             return await asking.elicit(params)
         except BadForm as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"Holdfast cannot show this: {error}")
+            return ErrorData(code=INVALID_REQUEST, message=f"Holdfast can't show this: {error}")
 
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context

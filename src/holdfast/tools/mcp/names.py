@@ -116,14 +116,14 @@ def _schema(schema: Mapping[str, object]) -> dict[str, object]:
     try:
         size_bytes = len(msgspec.json.encode(schema))
     except (RecursionError, TypeError, ValueError) as error:
-        raise ToolLeftOut("its input schema is not JSON") from error
+        raise ToolLeftOut("its input schema isn't JSON") from error
     if size_bytes > SCHEMA_BYTES_MAX:
         raise ToolLeftOut(f"its input schema has {size_bytes:,} bytes, more than {SCHEMA_BYTES_MAX:,}")
     kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     properties = _plain_properties(kept.get("properties"))
     odd = [name for name in properties if not _PROPERTY_NAME.fullmatch(name)]
     if odd:
-        raise ToolLeftOut(f"a model cannot be told of an argument named {plain(odd[0], chars_max=80)!r}")
+        raise ToolLeftOut(f"models don't accept an argument named {plain(odd[0], chars_max=80)!r}")
     kept["properties"] = properties
     required = kept.pop("required", None)
     if isinstance(required, list):

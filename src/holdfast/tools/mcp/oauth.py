@@ -329,8 +329,8 @@ def wants_sign_in(name: str, response: httpx2.Response) -> str:
     if response.status_code == _FORBIDDEN:
         scope = extract_field_from_www_auth(response, "scope") or ""
         more = f" ({scope[:200]})" if scope.isprintable() and scope else ""
-        return f"it wants more permissions{more}; run `holdfast mcp-sign-in {name}` to give them"
-    return f"it wants you to sign in; run `holdfast mcp-sign-in {name}`"
+        return f"it needs more permissions{more}; run `holdfast mcp-sign-in {name}` to grant them"
+    return f"it needs you to sign in; run `holdfast mcp-sign-in {name}`"
 
 
 def _dumped(model: BaseModel | None) -> dict[str, object]:

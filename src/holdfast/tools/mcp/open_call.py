@@ -25,7 +25,7 @@ from holdfast.tools.mcp.names import plain
 QUESTIONS_MAX = 60  # per call, so that a server cannot ask for ever
 TRIES_MAX = 3  # answers to one field that do not fit
 ACCEPT = "Accept"
-OPENED = "I have opened it"
+OPENED = "I've opened it"
 URL_CHARS_MAX = 2_000
 WARNING = (
     "Warning: this looks like a request for a password or another secret. MCP servers must not ask for "
@@ -33,7 +33,7 @@ WARNING = (
     "you're sure."
 )
 _MESSAGE_CHARS = 3_000
-_OVER = "The call is over, so nobody is asked."
+_OVER = "The call has ended, so the user wasn't prompted."
 _CANCEL = ElicitResult(action="cancel")
 _DECLINED = ElicitResult(action="decline")
 
@@ -112,7 +112,7 @@ class OpenCall:
         """Ask, within limits; raises NobodyAnswered."""
         self.questions += 1
         if self.questions > QUESTIONS_MAX:
-            raise NobodyAnswered(f"The MCP server {self.server} asks too much.")
+            raise NobodyAnswered(f"The MCP server {self.server} sent too many requests.")
         with self.timer.asking():
             return await self._asked(text, choices)
 
@@ -142,11 +142,12 @@ class OpenCall:
     async def _link(self, wanted: ElicitRequestURLParams) -> ElicitResult:
         host = safe_host(wanted.url)
         if not host:
-            raise BadForm("its link is not one that a browser should open")
+            raise BadForm("its link isn't safe to open in a browser")
         message = plain(wanted.message, chars_max=_MESSAGE_CHARS, keep="\n")
         text = (
-            f"The MCP server {self.server} asks you to open a page of {host}:\n{wanted.url}\n\n{message}\n\n"
-            "Holdfast does not open it. Check the address, then open it in your browser and follow the steps."
+            f"The MCP server {self.server} asks you to open a page on "
+            f"{host}:\n{wanted.url}\n\n{message}\n\nHoldfast doesn't open it. Check the URL, then open it "
+            "in your browser and follow the steps."
         )
         answer = await self.ask(text, (OPENED, DECLINE))
         return ElicitResult(action="accept") if answer.strip() == OPENED else _refusal(answer)
@@ -163,7 +164,7 @@ class OpenCall:
         for index, one in enumerate(fields):
             others = [other.title or plain(other.name, chars_max=100) for other in fields[index + 1 :]]
             place = f" ({index + 1} of {len(fields)})" if len(fields) > 1 else ""
-            then = f"\nAsked next: {', '.join(others)}" if others else ""
+            then = f"\nNext: {', '.join(others)}" if others else ""
             warning = f"{WARNING.format(server=self.server)}\n\n" if one.wants_secret else ""
             text = f"{warning}{intro}\n\n{one.shown()}{place}{then}"
             found = await self._field(one, text, whole=fields if index == 0 else ())

@@ -38,9 +38,9 @@ class Exited:
 
     def __str__(self) -> str:
         if self.survivors:
-            return f"it does not die: {', '.join(map(str, self.survivors))}"
+            return f"it can't be killed: {', '.join(map(str, self.survivors))}"
         if self.code is None:
-            return f"it could not be started: {self.error}"
+            return f"it couldn't be started: {self.error}"
         if self.code < 0:
             return f"it was killed by {_signal(-self.code)}"
         return f"it exited with code {self.code}"

@@ -121,7 +121,7 @@ class LineReader:
             self.junk = self.junk or plain(line[:400].decode("utf-8", "replace"), chars_max=100)
             self.junk_lines += 1
             if self.junk_lines > JUNK_LINES_MAX:
-                text = f"it prints what is not MCP on its standard output, such as {self.junk!r}"
+                text = f"it prints output that isn't MCP, such as {self.junk!r}"
                 raise WireBroken(text) from None
             return None
 
@@ -131,7 +131,7 @@ def _instead(head: bytes, why: str, *, tail: bytes) -> SessionMessage:
     asked = _ANSWER_ID.match(head) or (_LAST_ID.search(tail) if _RESULT.match(head) else None)
     if asked is None:
         raise WireBroken(why)
-    error = ErrorData(code=DROPPED, message=f"its answer was dropped: {why}")
+    error = ErrorData(code=DROPPED, message=f"its response was dropped: {why}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(asked[1]), error=error))
 
 

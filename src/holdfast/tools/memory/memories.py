@@ -21,7 +21,7 @@ TRIES_MAX = 5  # others may write at the same time
 NOTE_KEPT = "memory-left/"  # what is left of a memory while its log is being replaced
 OTHERS_S = 0.5  # after this time, who left such a note is taken for dead
 DONE = b""  # in place of that note, once it is in the new log
-BUSY = "The memory is changed by others all the time. Try again."
+BUSY = "The memory keeps changing. Try again."
 PROPOSALS_MAX = 100
 SKILL_CHARS_MAX = 20_000
 
@@ -163,7 +163,7 @@ class Memories:
         if memory.knows(edit.change_id):
             return  # before a crash
         if len(memory.proposals) >= PROPOSALS_MAX:
-            raise NotRemembered(f"{PROPOSALS_MAX} proposals wait for the user already.")
+            raise NotRemembered(f"{PROPOSALS_MAX} proposals are already pending.")
         before, after = _change(scope, memory, edit)
         proposed = e.MemoryProposed(
             at_ms=self._clock.now_ms(),
@@ -224,7 +224,7 @@ class Memories:
                 continue
             proposed = memory.proposals.get(change_id)
             if proposed is None:
-                raise NotRemembered("There is no open proposal with this id.")
+                raise NotRemembered("No open proposal has this ID.")
             edit = MemoryEdit(
                 change_id=change_id,
                 document=proposed.document,
@@ -236,13 +236,13 @@ class Memories:
             memory = await self.write(scope, edit, how="accepted", by=by)
         for change_id in reject:
             if not memory.knows(change_id):
-                raise NotRemembered("There is no open proposal with this id.")
+                raise NotRemembered("No open proposal has this ID.")
             if change_id in memory.proposals:
                 rejected = e.MemoryRejected(at_ms=self._clock.now_ms(), change_id=change_id, by=by)
                 await self._append(scope, rejected)
                 memory = await self.load(scope)
             if memory.has_made(change_id):
-                raise NotRemembered("This was accepted already. Take it back in the history.")
+                raise NotRemembered("This was already accepted. Undo it in the history.")
         return await self.load(scope)
 
     async def put(
@@ -259,9 +259,7 @@ class Memories:
         since.
         """
         if to_seq > await self._store.last_seq(scope.log_id):
-            raise NotRemembered(
-                f"There is no change {to_seq}. The history lists the changes by their numbers."
-            )
+            raise NotRemembered(f"Change {to_seq} doesn't exist. The history lists changes by number.")
         then = (await self.load(scope, upto_seq=max(1, to_seq))).texts if to_seq else {}
 
         def wanted(now: Memory) -> Mapping[str, str]:
@@ -275,11 +273,11 @@ class Memories:
         def wanted(now: Memory) -> Mapping[str, str]:
             made = [event for _, event in now.history if event.change_id == change_id]
             if not made:
-                raise NotRemembered("There is no change with this id.")
+                raise NotRemembered("No change has this ID.")
             event = made[-1]
             text = undone(now.texts.get(event.document, ""), event.before, event.after)
             if text is None:
-                raise NotRemembered("Later changes are made of this one. Go back to before it instead.")
+                raise NotRemembered("Later changes depend on this one. Roll back to before it instead.")
             return {event.document: text}
 
         return await self._put(scope, wanted, by=by, to_seq=0)
@@ -301,7 +299,7 @@ class Memories:
             if not changed:
                 return memory
             if seen_seq and memory.last_seq != seen_seq:
-                raise NotRemembered("The memory has changed since you saw it. Look at it again.")
+                raise NotRemembered("The memory has changed since you read it. Read it again.")
             await self._append(
                 scope,
                 *[
@@ -400,7 +398,7 @@ def _is_of_chat(scope: MemoryScope) -> bool:
 def _made(memory: Memory, change_id: str) -> Memory:
     """The memory, if the change was made; raises NotRemembered if it was rejected."""
     if not memory.has_made(change_id):
-        raise NotRemembered("This was rejected already.")
+        raise NotRemembered("This was already rejected.")
     return memory
 
 
@@ -408,12 +406,12 @@ def _change(scope: MemoryScope, memory: Memory, edit: MemoryEdit) -> tuple[str, 
     """The text before and after; raises NotRemembered."""
     before = memory.texts.get(edit.document, "")
     if scope.kind == "skills" and before != edit.old:
-        raise NotRemembered("The skill has changed since this was proposed. It must be proposed again.")
+        raise NotRemembered("The skill has changed since this was proposed. Propose it again.")
     after = edit.new if scope.kind == "skills" else edited(before, edit.old, edit.new)
     if after is None:
-        raise NotRemembered("The text that this replaces isn't in the memory, or more than once.")
+        raise NotRemembered("The text to replace must occur exactly once in the memory.")
     if edit.document not in memory.texts and len(memory.notes) >= NOTES_MAX:
-        raise NotRemembered(f"There are {NOTES_MAX} notes already. Replace or remove one.")
+        raise NotRemembered(f"The limit of {NOTES_MAX} notes is reached. Replace or remove one.")
     _check_size(scope, edit.document, after)
     return before, after
 
@@ -423,7 +421,8 @@ def _check_size(scope: MemoryScope, document: str, text: str) -> None:
     if len(text) > most:
         what = "skill" if scope.kind == "skills" else "document" if document == DOCUMENT else "note"
         raise NotRemembered(
-            f"The {what} would have {len(text):,} characters, and {most:,} fit. Replace or shorten something."
+            f"The {what} would have {len(text):,} characters; the limit is {most:,}. Replace or shorten "
+            "something."
         )
 
 

@@ -201,7 +201,7 @@ class Background:
             return [ended]
         if where and self._has_extra(key):
             return []
-        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
+        raise TooManyJobs(f"{len(jobs)} background processes are running{where}. Stop some of them first.")
 
     def _has_extra(self, key: str) -> bool:
         """Whether a key still gets a process, though there are as many as there may be."""

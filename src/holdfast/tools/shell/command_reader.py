@@ -30,7 +30,7 @@ START_S = 10.0
 CHILDREN_MAX = 2
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 REMEMBERED_MAX = 16
-TOO_SLOW = "It takes too long to check."
+TOO_SLOW = "Checking it takes too long."
 _CHUNK_BYTES = 64 * 1024
 _STEP = msgspec.msgpack.Decoder(ScriptStep)
 

@@ -36,7 +36,7 @@ def parse_skill(text: str) -> SkillText:
         raise BadSkill(f"it has more than {FILE_CHARS_MAX:,} characters")
     found = _FRONT.match(text.removeprefix("\ufeff"))
     if found is None:
-        raise BadSkill("it doesn't begin with fields between two lines of ---")
+        raise BadSkill("it doesn't start with front matter between two lines of ---")
     fields = _fields(found[1])
     name, description = _text(fields, "name"), _text(fields, "description")
     if not is_skill_name(name):
