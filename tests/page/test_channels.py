@@ -107,7 +107,7 @@ async def test_a_test_message_says_what_became_of_it_and_trouble_is_marked(visit
             allowing = card.get_by_role("form", name="Allow a person in tg")
             await allowing.get_by_role("textbox").fill("me")
             await allowing.get_by_role("button", name="Allow").click()
-            await expect(allowing.get_by_role("alert")).to_contain_text("the platform's id of a person")
+            await expect(allowing.get_by_role("alert")).to_contain_text("user ID of the platform")
             await allowing.get_by_role("textbox").fill("77")
             await allowing.get_by_role("button", name="Allow").click()
             await expect(card.get_by_role("list", name="People in tg")).to_contain_text("Can talk; allowed")

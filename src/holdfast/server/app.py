@@ -213,7 +213,7 @@ def _warn_of_limits_without_a_key(deps: RouteDeps) -> None:
     names = [*deps.keys.configured, *(key.name for key in deps.keys.added.list())]
     for name in deps.budgets.unknown(names):
         _log.warning(
-            "[[keys]]: no API key is named %r, so its limits have no effect; `holdfast keys list` shows the "
-            "names, and `holdfast keys add` makes a key",
+            "[[keys]]: no API key is named %r, so its limits have no effect; `holdfast keys list` shows "
+            "the names, and `holdfast keys add` creates a key",
             name,
         )

@@ -43,7 +43,7 @@ class BlobRoutes:
         is_name = len(name) == NAME_CHARS and name.isascii() and name.isalnum()
         data = await self._deps.store.blob(name) if is_name else None
         if data is None:
-            raise Problem(404, "There's no blob with this name", code="blob_not_found", param="blob")
+            raise Problem(404, "No blob has this name", code="blob_not_found", param="blob")
         media_type = request.query_params.get("media_type", "")
         headers = {"Cache-Control": "private, max-age=31536000, immutable", "ETag": f'"{name}"'}
         if has_already(request, headers["ETag"]):

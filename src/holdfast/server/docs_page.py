@@ -91,8 +91,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
         for status, answer in operation["responses"].items()
     ]
     scopes = (
-        " or ".join(f"<code>{one}</code>" for one in operation.get("x-scopes", ()))
-        or "none: no key is needed"
+        " or ".join(f"<code>{one}</code>" for one in operation.get("x-scopes", ())) or "none (no key needed)"
     )
     return (
         f'<details id="{_id(operation["operationId"])}"><summary><span class=method>{method.upper()}</span>'

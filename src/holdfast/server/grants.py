@@ -65,7 +65,7 @@ class GrantRoutes:
         if session_id:
             await self._granted(session_id)
         if not await self._deps.inbox.revoke(grant_id, session_id=session_id):
-            raise Problem(404, "There's no rule with this id", code="rule_not_found", param="grant_id")
+            raise Problem(404, "No rule has this id", code="rule_not_found", param="grant_id")
         return json_response(GrantRevoked(grant_id=grant_id, deleted=True))
 
     async def _granted(self, session_id: str) -> Mapping[str, e.GrantAdded]:

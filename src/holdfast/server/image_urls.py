@@ -42,7 +42,7 @@ class HttpsOnly(PublicOnly):
     @override
     def insist_on_url(self, url: URL) -> None:
         if url.scheme != "https":
-            raise UrlRefused("Only https addresses are fetched.")
+            raise UrlRefused("Only https URLs can be fetched.")
         PublicOnly.insist_on_url(self, url)
 
 
@@ -86,7 +86,7 @@ class ImageUrls:
             return
         where = {one.url: one.where for one in reversed(named)}
         if len(where) > IMAGES_MAX:
-            text = f"'{param}' names more than {IMAGES_MAX} images by their addresses. Send some inline"
+            text = f"'{param}' has more than {IMAGES_MAX} image URLs. Send some inline"
             raise bad_request(text, param=param, code="too_many_parts")
         async with asyncio.TaskGroup() as group:
             tasks = {url: group.create_task(self._fetched(url, where[url])) for url in where}
@@ -97,7 +97,7 @@ class ImageUrls:
                 raise fetched
             images[url] = fetched
         if sum(len(image.data) for image in images.values()) > bytes_max:
-            text = f"The images that '{param}' names have more than {bytes_max} bytes together"
+            text = f"The images in '{param}' have more than {bytes_max} bytes in total"
             raise Problem(413, text, code="body_too_large", param=param)
         for one in named:
             one.put_inline(images[one.url])
@@ -138,7 +138,7 @@ def _image(page: Page, where: str) -> _Image | Problem:
 
 
 def _not_fetched(where: str, why: str) -> Problem:
-    text = f"The image of '{where}' can't be fetched: {why}. Send it inline as a data: URL instead"
+    text = f"Can't fetch the image of '{where}': {why}. Send it inline as a data: URL instead"
     return Problem(400, text, code="image_not_fetched", param=where)
 
 

@@ -37,10 +37,10 @@ class MetricsRoutes:
         lag = deps.supervisor.lag
         return {
             "active_sessions": ("Sessions with something to run.", deps.supervisor.active),
-            "waiting_sessions": ("Sessions that wait for a slot.", deps.supervisor.waiting),
+            "waiting_sessions": ("Sessions waiting for a slot.", deps.supervisor.waiting),
             "open_streams": ("Open event streams.", len(deps.streams)),
             "open_asks": (
-                "Approvals and questions waiting for a person.",
+                "Pending approvals and questions.",
                 await deps.store.open_ask_count(),
             ),
             "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),

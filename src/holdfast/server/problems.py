@@ -134,6 +134,6 @@ def problem_of(error: Exception) -> Problem:
             _log.error("a request failed because of a bug in Holdfast", exc_info=error)
             return Problem(
                 500,
-                "Holdfast failed because of a bug. The server's log has the details.",
+                "Internal error: this is a bug in Holdfast. See the server's log for details.",
                 code="internal_error",
             )

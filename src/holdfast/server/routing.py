@@ -72,7 +72,7 @@ class ApiRoute(Route):
         if scope["method"] == "GET" and any(name == _WEBSOCKET for name, _ in scope["headers"]):
             raise Problem(
                 426,
-                "This server doesn't speak WebSocket here. Use HTTP instead",
+                "WebSocket isn't supported here. Use HTTP instead",
                 code="upgrade_not_supported",
                 headers={"Upgrade": "HTTP/1.1"},
             )

@@ -36,7 +36,7 @@ class SkillRoutes:
         """GET /v1/skills/{name}."""
         skill = (await self._found(request)).skills.get(request.path_params["name"])
         if skill is None:
-            raise Problem(404, "There's no skill of this name", code="skill_not_found", param="name")
+            raise Problem(404, "No skill has this name", code="skill_not_found", param="name")
         library = self._deps.agent.skills
         files = await asyncio.to_thread(library.files_of, skill) if library is not None else ()
         text = skill.text

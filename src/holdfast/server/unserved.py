@@ -32,8 +32,8 @@ _UNSERVED_BELOW: Mapping[str, str] = MappingProxyType(
     {
         "/v1/chat/completions/": "stored chat completions; use /v1/responses",
         "/v1/conversations/": (
-            "changes of single items: a conversation is a log. Send new items as 'input' of a response with "
-            "this conversation; POST /api/sessions/{session_id}/rewind takes the newest ones back"
+            "changes to single items, because a conversation is a log. Add items as 'input' of a response "
+            "with this conversation; remove the newest with POST /api/sessions/{session_id}/rewind"
         ),
         "/v1/messages/batches": "batches of messages",
     }

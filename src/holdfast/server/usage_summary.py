@@ -49,7 +49,7 @@ def days_of(first: str, last: str, *, now_ms: int) -> tuple[date, date]:
     if begin > end:
         raise bad_request("'from' must not be after 'to'", param="from")
     if (end - begin).days >= DAYS_MAX:
-        raise bad_request(f"'from' and 'to' may cover at most {DAYS_MAX} days", param="from")
+        raise bad_request(f"'from' and 'to' can cover up to {DAYS_MAX} days", param="from")
     return begin, end
 
 

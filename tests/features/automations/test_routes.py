@@ -61,13 +61,13 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"cron": None, "at": "2001-01-01T00:00:00Z"}, "has passed"),
         ({"cron": None, "every": "soon"}, "length of time"),
         ({"tools": ["nothing"]}, "no tool"),
-        ({"prompt": "{{secrets}}"}, "stands for nothing"),
+        ({"prompt": "{{secrets}}"}, "unknown placeholder"),
         ({"session_id": "trg_1"}, "automations"),
-        ({"promt": "p"}, "There's no field 'promt'. The fields are name, prompt, cron"),
-        ({"budget": {"tokenz": 5}}, "there's no field 'tokenz'"),
+        ({"promt": "p"}, "Unknown field 'promt'. The fields are name, prompt, cron"),
+        ({"budget": {"tokenz": 5}}, "unknown field 'tokenz'"),
         ({"budget": {"tokens": -1}}, "'budget.tokens' must be 0"),
         ({"workspace": "/no/such/folder"}, "isn't a folder on the server"),
-        ({"model": "gpt-none"}, "There's no target 'gpt-none'. The targets are "),
+        ({"model": "gpt-none"}, "Unknown target 'gpt-none'. Available targets: "),
     ],
 )
 async def test_a_trigger_that_cannot_work_is_refused_and_why(changes: dict[str, Any], said: str) -> None:

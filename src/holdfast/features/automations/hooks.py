@@ -138,5 +138,5 @@ class HookRoutes:
         while len(self._counts) > HOOKS_COUNTED_MAX:
             self._counts.popitem(last=False)
         if count > self._deps.limits.hook_per_minute:
-            text = f"This hook takes {self._deps.limits.hook_per_minute} deliveries a minute"
+            text = f"The limit of this webhook is {self._deps.limits.hook_per_minute} deliveries per minute"
             raise too_many(text, code="too_many_deliveries", retry_after_s=60)

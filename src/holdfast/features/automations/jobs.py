@@ -87,7 +87,7 @@ class JobRoutes:
     async def _differs(self, wanted: JobRequest) -> tuple[str, ...]:
         found = differences(_given(wanted))
         if wanted.model and not await self._model(wanted):
-            found.append(f"there's no target {wanted.model[:100]!r}: the default one is asked")
+            found.append(f"unknown target {wanted.model[:100]!r}: using the default")
         return tuple(found)
 
     async def _check(self, settings: TriggerSettings, now_ms: int) -> None:

@@ -133,10 +133,10 @@ class KeyBudgets:
     def _check_budget(self, key: str, limits: KeyLimits, used: UsageSum) -> None:
         tokens = used.input_tokens + used.output_tokens
         if limits.usd_per_day and (used.cost_usd or 0.0) >= limits.usd_per_day:
-            spent = f"${limits.usd_per_day:.2f} of today (UTC)"
+            spent = f"${limits.usd_per_day:.2f} for today (UTC)"
             setting = "budget_usd_per_day"
         elif limits.tokens_per_day and tokens >= limits.tokens_per_day:
-            spent = f"{limits.tokens_per_day} tokens of today (UTC)"
+            spent = f"{limits.tokens_per_day} tokens for today (UTC)"
             setting = "budget_tokens_per_day"
         else:
             return
@@ -144,8 +144,8 @@ class KeyBudgets:
         hours, minutes = divmod(left_s // 60, 60)
         raise Problem(
             429,
-            f"The key '{key}' has used its budget: the {spent}. It resets at 00:00 UTC, in {hours} h "
-            f"{minutes} min. To allow more, raise {setting} of this key in the configuration",
+            f"The key '{key}' has used up its budget of {spent}. It resets at 00:00 UTC, in {hours} h "
+            f"{minutes} min. To allow more, raise {setting} for this key in the configuration",
             code="budget_exhausted",
             # A package would ask again within seconds, and get the same response.
             headers={"Retry-After": str(left_s), "X-Should-Retry": "false"},
@@ -162,8 +162,7 @@ class KeyBudgets:
         left_s = int(MINUTE_S - (now_s - sent_s[0])) + 1
         raise Problem(
             429,
-            f"The key '{key}' has made {most} requests within a minute, which is its limit. Try again in "
-            f"{left_s} s",
+            f"The key '{key}' has reached its limit of {most} requests per minute. Try again in {left_s} s",
             code="too_many_requests",
             headers={"Retry-After": str(left_s)},
         )

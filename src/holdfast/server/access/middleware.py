@@ -90,7 +90,7 @@ _SIGN_IN_AGAIN = Problem(
 )
 _OPEN_AGAIN = Problem(
     401,
-    "This link has expired, or it was made for another browser. Open it again from the page",
+    "This link has expired or belongs to another browser. Open it again from the page",
     code="invalid_api_key",
 )
 
@@ -273,7 +273,7 @@ class AccessMiddleware:
         if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
             raise Problem(
                 421,
-                "This server isn't known by that name. Add the name to `hosts` in the configuration",
+                "Unknown host name. Add it to `hosts` in the configuration",
                 code="unknown_host",
             )
 
@@ -363,7 +363,7 @@ def keyless_bytes_max(path: str, limits: Limits) -> int:
 
 def too_large(bytes_max: int) -> Problem:
     """The body is larger than its route accepts."""
-    text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+    text = f"The request body is larger than the limit of {bytes_max} bytes for this path"
     return Problem(413, text, code="body_too_large")
 
 

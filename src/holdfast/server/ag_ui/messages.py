@@ -37,7 +37,7 @@ def _message(given: Raw, where: str) -> Raw:
 def _parts(parts: Iterable[Any], where: str) -> Iterable[Raw]:
     for at, part in enumerate(parts):
         if not isinstance(part, dict):
-            raise bad_request(f"Invalid '{where}[{at}]': a part is an object", param=f"{where}[{at}]")
+            raise bad_request(f"Invalid '{where}[{at}]': a part must be an object", param=f"{where}[{at}]")
         yield _part(cast("Raw", part), f"{where}[{at}]")
 
 

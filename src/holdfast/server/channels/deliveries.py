@@ -129,4 +129,6 @@ class ChannelDeliveryRoutes:
 
 
 def _not_now() -> Problem:
-    return Problem(503, "Not now. Deliver it again later", code="too_busy", headers={"Retry-After": "2"})
+    return Problem(
+        503, "Can't accept deliveries now. Retry later", code="too_busy", headers={"Retry-After": "2"}
+    )

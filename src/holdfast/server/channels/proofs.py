@@ -54,8 +54,8 @@ class DeliveryProofs:
         if name and now_s >= self._quiet_until_s.get(name, 0.0):
             self._quiet_until_s[name] = now_s + QUIET_S
             _log.warning(
-                "channel %s: a call was refused, because its signature is wrong or old. If messages from "
-                "Slack don't arrive, check signing_secret and this machine's clock",
+                "channel %s: rejected a request with a wrong or expired signature. If messages from Slack "
+                "don't arrive, check signing_secret and this machine's clock",
                 name,
             )
 

@@ -79,7 +79,7 @@ class RunCalls:
         """The tool `answer`: settles one approval or question by its id, and tells what follows."""
         ask = await self._deps.store.ask(given.id)
         if ask is None or ask.kind == "client_tools":
-            text = f"There is no approval or question {given.id[:100]}"
+            text = f"No approval or question has the id {given.id[:100]}"
             raise Problem(404, text, code="ask_not_found", param="id")
         row = await known_run(self._deps, ask.run_id)
         found = (await self._deps.folds.run(row)).state.asks[given.id]
@@ -167,7 +167,7 @@ class RunCalls:
         state: Any = call.params.get("requestState")
         responses: Any = call.params.get("inputResponses", {})
         if not isinstance(state, str) or not isinstance(responses, dict):
-            raise RpcError(INVALID_PARAMS, "Send 'requestState' as it was, and 'inputResponses' as an object")
+            raise RpcError(INVALID_PARAMS, "Send 'requestState' unchanged, and 'inputResponses' as an object")
         row = self._checked_row(await self._deps.store.run(state))
         await self.settled(call.caller, row, cast("dict[str, object]", responses))
         return await self.told(call, row, after=row.first_seq - 1)
@@ -178,7 +178,7 @@ class RunCalls:
         """The stream; what the reader's leaving means depends on whether it can come back."""
         call = RunCall(row, cursor, caller.peer, caller.scope[KEY_NAME], self.may_approve(caller))
         if after > await self._deps.store.last_seq(row.session_id):
-            raise bad_request("'Last-Event-ID' is of an event that never was", param="Last-Event-ID")
+            raise bad_request("'Last-Event-ID' refers to an event that doesn't exist", param="Last-Event-ID")
         run = await self._deps.folds.run(row)
         if run.terminal_seq:
             after = min(after, run.terminal_seq - 1)  # whoever comes after the end is told the result again
@@ -199,7 +199,7 @@ class RunCalls:
 
     def _checked_row(self, row: RunRow | None) -> RunRow:
         if row is None:
-            raise RpcError(INVALID_PARAMS, "There is no such run", status=400)
+            raise RpcError(INVALID_PARAMS, "Unknown run", status=400)
         return row
 
     def _checked(self, cursor: StreamCursor, row: RunRow) -> StreamCursor:
@@ -231,7 +231,7 @@ def _settings(given: RunAgentArguments, names: _Names) -> RunSettings:
 def _names(call: McpCall) -> _Names:
     explicit: Any = call.caller.idempotency_key or call.meta.get(ONCE_META, "")
     if not isinstance(explicit, str) or len(explicit) > KEY_CHARS_MAX:
-        text = f"The idempotency key must be a text of at most {KEY_CHARS_MAX} characters"
+        text = f"The idempotency key must be text of up to {KEY_CHARS_MAX} characters"
         raise RpcError(INVALID_PARAMS, text)
     return _names_of(call.caller, call.id, explicit)
 

@@ -88,7 +88,7 @@ class McpRoutes:
         try:
             caller = _caller(request, handshake_peer(request.headers))
             if not caller.peer.session:
-                text = "Send the header Mcp-Session-Id that 'initialize' returned"
+                text = "Send the header Mcp-Session-Id returned by 'initialize'"
                 raise RpcError(INVALID_REQUEST, text, status=400)
             with self._streams.reserve(self._limits.subscribers_max) as place:
                 if caller.last_event_id:

@@ -47,7 +47,7 @@ class ConversationRoutes:
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, CreateConversationRequest)
         if wanted.items:
-            raise unsupported("items", "can't be added here: they are the 'input' of the first response")
+            raise unsupported("items", "can't be added here: send them as 'input' of the first response")
         metadata = self._checked(wanted.metadata)
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=200)) is not None:

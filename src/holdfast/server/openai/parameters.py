@@ -61,14 +61,12 @@ def _ignored(body: bytes, parameters: Parameters) -> Sequence[str]:
     for name, usual in parameters.refused.items():
         value = json_value(fields[name], object) if name in fields else None
         if value is not None and value not in usual:
-            why = (
-                "is replaced by 'tools'" if name in {"functions", "function_call"} else "isn't available here"
-            )
+            why = "is replaced by 'tools'" if name in {"functions", "function_call"} else "isn't supported"
             raise unsupported(name, why)
     if "include" in fields and "include" in parameters.honoured:
         wanted = json_value(fields["include"], object)
         if isinstance(wanted, list) and LOGPROBS in wanted:
-            raise unsupported("include", f"can't have {LOGPROBS} here")
+            raise unsupported("include", f"doesn't support {LOGPROBS}")
     return [name for name in fields if name not in parameters.known]
 
 

@@ -172,7 +172,7 @@ class OpenAIResponsesRoutes:
 
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
-            raise bad_request("Missing or empty 'input': say what the model should do", param="input")
+            raise bad_request("Missing or empty 'input': describe what the model should do", param="input")
         await self._deps.put_images_inline(wanted.input, param="input")
         return parse_messages(
             await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"

@@ -91,7 +91,7 @@ class Peers:
                     return PeerAnswer(response.status, body)
         except _FAILURES as error:
             self._silent_until_s[node.name] = self._clock.monotonic_s() + AGAIN_S
-            _log.info("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            _log.info("server %s didn't respond: %s", node.name, error or type(error).__name__)
             return None
 
     async def pass_on(
@@ -113,7 +113,7 @@ class Peers:
             async with asyncio.timeout(answer_s):
                 response = await self._send(node, question, key_name=request.scope[KEY_NAME], headers=headers)
         except _FAILURES as error:
-            _log.warning("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            _log.warning("server %s didn't respond: %s", node.name, error or type(error).__name__)
             raise no_answer(node, has) from error
         return PassedOn(response)
 
@@ -141,8 +141,8 @@ def no_answer(node: Node, has: str) -> Problem:
     where = f" at {node.url}" if node.url else ""
     return Problem(
         503,
-        f"Server {node.name} has {has}, and it doesn't answer{where}. Try again, or ask it "
-        "directly; if it can't be reached at all, check its server.node_url",
+        f"Server {node.name} has {has} but isn't responding{where}. Try again, or send the request to it "
+        "directly. If it's unreachable, check its server.node_url",
         code="server_silent",
         headers={"Retry-After": "2"},
     )

@@ -26,7 +26,7 @@ from holdfast.values import RELAY, CallFinish, FilePart, OutcomeKind, RunSetting
 
 STOPPED = "stopped"
 REQUEST_FILE = "request.json"
-BY_CLIENT = "Passed on to the client, which runs its own tools."
+BY_CLIENT = "Forwarded to the client, which runs its own tools."
 
 
 class LoggedSink(RelaySink):

@@ -14,7 +14,7 @@ from holdfast.server.relay.requests import RelayedRequest
 from holdfast.server.transport.repeats import COUNT_HEADER, Abandoned, is_repeat, request_name
 from holdfast.values import FailureKind
 
-CLIENT_LEFT = "the client left"
+CLIENT_LEFT = "the client disconnected"
 ERRORS = range(400, 600)
 # What the client is told if the provider itself said nothing.
 _STATUSES: dict[FailureKind, int] = {
@@ -25,7 +25,7 @@ _STATUSES: dict[FailureKind, int] = {
     "local_bug": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
-_STOPPED = Problem(409, "Somebody stopped this call", code="stopped", headers={"X-Should-Retry": "false"})
+_STOPPED = Problem(409, "This call was stopped", code="stopped", headers={"X-Should-Retry": "false"})
 
 
 class RelayedCall:

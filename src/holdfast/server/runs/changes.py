@@ -100,7 +100,9 @@ class ChangeRoutes:
     @property
     def _undos(self) -> Undos:
         if self._known_undos is None:
-            raise Problem(409, "Undo is off. Set undo.enabled to true for runs to come", code="undo_off")
+            raise Problem(
+                409, "Undo is off. To enable it for future runs, set undo.enabled to true", code="undo_off"
+            )
         return self._known_undos
 
     async def preview(self, request: Request) -> Response:

@@ -69,8 +69,8 @@ async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple
     if _is_taken_back(seen, row.run_id):
         raise Problem(
             409,
-            "This response no longer counts: its session was rewound, or its message was run again. Continue "
-            "after a newer response",
+            "This response was superseded: its session was rewound, or its message was run again. Continue "
+            "from a newer response",
             code="response_rewound",
             param="previous_response_id",
             headers=NO_RETRY,

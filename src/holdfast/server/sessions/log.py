@@ -143,7 +143,7 @@ class SessionLogRoutes:
             raise bad_request("'to_seq' isn't a seq of this session", param="to_seq")
         match await deps.inbox.rewind(session_id, wanted.to_seq):
             case "busy":
-                why = "The session has an active run or waiting messages. Stop the run, or clear the queue"
+                why = "The session has an active run or queued messages. Stop the run, or clear the queue"
                 raise Problem(409, why, code="session_busy")
             case "session_deleted":
                 raise session_not_found(session_id)

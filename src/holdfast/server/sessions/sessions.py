@@ -244,7 +244,10 @@ class SessionRoutes:
         try:
             await self._purges.purge(session_id)
         except RunsGoOn:
-            text = "The session is deleted, but one of its runs hasn't ended. It'll be purged once it has"
+            text = (
+                "The session is deleted, but one of its runs hasn't ended. It will be purged when the run "
+                "ends"
+            )
             raise Problem(503, text, code="runs_go_on", headers={"Retry-After": "15"}) from None
 
     async def undelete(self, request: Request) -> Response:

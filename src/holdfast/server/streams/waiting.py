@@ -124,7 +124,7 @@ async def _ended(
                 run = await deps.folds.run(row)
                 if run.state.person_asks[asked.ask_id].state == "open":
                     return ResponseSpan(run, person_ask=asked, used=used)
-    text = "The run's session is gone, or the server is shutting down"
+    text = "The run's session was deleted, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
 

@@ -21,12 +21,12 @@ from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, P
 
 _GARBLED = bad_request("This isn't a valid HTTP request", code="invalid_http")
 _METHOD = bad_request(
-    "The request doesn't begin with a known HTTP method such as GET or POST. Use http, not https",
+    "The request doesn't start with a known HTTP method such as GET or POST. Use http, not https",
     code="invalid_http",
 )
 _NO_PROXY = bad_request("CONNECT isn't supported: this server isn't a proxy", code="invalid_http")
 _OTHER_HOST = bad_request(
-    "The URL names another host than the Host header: this server isn't a proxy", code="invalid_http"
+    "The URL's host doesn't match the Host header: this server isn't a proxy", code="invalid_http"
 )
 _NO_ROOM = Problem(
     503,

@@ -64,8 +64,8 @@ class OpenFiles:
             )
         if self._is_full:
             return (
-                f"{self.connections_max} connections are open, the most that the limit on open files "
-                "allows (ulimit -n). More are refused until some are closed"
+                f"{self.connections_max} connections are open, the maximum for the open file limit (ulimit "
+                "-n). More are refused until some are closed"
             )
         return ""
 

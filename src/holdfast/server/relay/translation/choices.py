@@ -46,7 +46,7 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
         if name == ONE_CALL or value is None or value == []:
             continue
         if name == "stop" and not _is_texts(value):
-            raise bad_request(f"'{own}' must be a text or a list of up to {STOPS_MAX} texts", param=own)
+            raise bad_request(f"'{own}' must be a string or a list of up to {STOPS_MAX} strings", param=own)
         found[name] = value
     return found
 

@@ -156,7 +156,7 @@ def _says_something(value: object) -> bool:
 def _checked(messages: list[Message], wire: Wire) -> tuple[Message, ...]:
     param = "input" if wire == "responses" else "messages"
     if not messages or isinstance(messages[-1], AssistantMessage):
-        raise bad_request(f"'{param}' must end with a message of the user or a tool's result", param=param)
+        raise bad_request(f"'{param}' must end with a user message or a tool result", param=param)
     return tuple(messages)
 
 
