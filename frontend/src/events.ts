@@ -221,7 +221,7 @@ export interface SessionRewound {
   readonly undo?: Undo | null;
 }
 
-/** One undo, or with `redoes` the undoing of one: what is put back in the workspace. */
+/** An undo or, with `redoes`, a redo: the changes to the workspace. */
 export interface Undo {
   readonly undo_id: string;
   readonly run_id: string;
@@ -348,7 +348,7 @@ export interface RunQueued {
   readonly key?: string;
 }
 
-/** What the caller asked for with this run; empty means the server's own setting. */
+/** The caller's settings for this run. Empty means the server's setting. */
 export interface RunSettings {
   readonly model?: string;
   readonly instructions?: string;
@@ -375,7 +375,7 @@ export interface RunSettings {
   readonly goal?: boolean;
 }
 
-/** What a run may use up; 0 is no limit. */
+/** A run's budget; 0 means no limit. */
 export interface Budget {
   readonly tokens?: number;
   readonly cost_usd?: number;
@@ -629,7 +629,7 @@ export interface ChildEnded {
   readonly used?: ChildUsage;
 }
 
-/** What a sub-agent used, its own sub-agents included; `cost_usd` is the part whose price is known. */
+/** A sub-agent's usage, including its own sub-agents. `cost_usd` covers calls with a known price. */
 export interface ChildUsage {
   readonly input_tokens?: number;
   readonly output_tokens?: number;
@@ -678,7 +678,7 @@ export interface Action {
   readonly shortfall?: string;
 }
 
-/** What an approval lifts of the sandbox for one command; empty means that it runs inside. */
+/** The sandbox restrictions that an approval lifts for one command. Empty means none. */
 export interface Lift {
   readonly hosts?: readonly string[];
   readonly network?: boolean;
@@ -826,7 +826,7 @@ export interface ClientToolsAnswered {
   readonly by?: string;
 }
 
-/** What a client's own tool returned for one call. */
+/** The result of a client's own tool for one call. */
 export interface ClientToolResult {
   readonly tool_call_id: string;
   readonly text: string;

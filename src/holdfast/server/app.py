@@ -169,7 +169,7 @@ def _owning(deps: RouteDeps, feature: Feature, source: str) -> ClaimedLogs:
 
 
 async def _once_opened(deps: RouteDeps, work: Callable[[], Awaitable[None]]) -> None:
-    """Do work that starts runs by itself: none is admitted before a required sandbox holds."""
+    """Start autonomous work, after a required sandbox has passed its self-test."""
     if await deps.agent.until_opened():
         await work()
 

@@ -1,4 +1,4 @@
-"""Figures as text for Prometheus; a registry of its own, made anew for each look."""
+"""Metrics as text for Prometheus, with a new registry for each request."""
 
 import platform
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _PREFIX = "holdfast_"
 
 
 def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-    """The text; reads files of the process, so it wants a thread of its own."""
+    """Return the text. Reads files of the process, so run it in a thread."""
 
     class Collected:
         def collect(self) -> Iterator[Metric]:

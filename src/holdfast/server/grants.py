@@ -1,4 +1,4 @@
-"""What people have allowed beyond one action, over HTTP: shown, and taken back."""
+"""Lists and revokes lasting approvals over HTTP."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ PAGE_MAX = 200
 
 
 class GrantRoutes:
-    """What the routes under /api/approvals/rules do."""
+    """The routes under /api/approvals/rules."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps

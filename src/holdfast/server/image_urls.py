@@ -35,7 +35,7 @@ Raw: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class HttpsOnly(PublicOnly):
-    """What a client may have fetched: https at public addresses."""
+    """The URLs a client can have fetched: https at public addresses."""
 
     ports: frozenset[int] = frozenset({443})
 
@@ -48,7 +48,7 @@ class HttpsOnly(PublicOnly):
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """What an address led to."""
+    """The result of fetching a URL."""
 
     media_type: str
     data: str  # in base64
@@ -111,7 +111,7 @@ class ImageUrls:
         return await asyncio.to_thread(msgspec.json.encode, fields)
 
     async def _fetched(self, url: str, where: str) -> _Image | Problem:
-        """The image; a failure is a value, so that each of several fetches ends by itself."""
+        """Fetch the image. A failure is a value, so that concurrent fetches are independent."""
         try:
             async with asyncio.timeout(FETCH_S), self._places:
                 page = await self._fetcher.fetch(url, wanted=_is_image)

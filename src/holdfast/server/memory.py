@@ -1,4 +1,4 @@
-"""What agents remember, over HTTP: shown, edited, decided about, rolled back and forgotten."""
+"""Memories over HTTP: list, edit, review, roll back and forget."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ FOUND_MAX = 50
 
 
 class MemoryRoutes:
-    """What the routes under /v1/memory do; each key has memories of its own."""
+    """The routes under /v1/memory. Each key has its own memories."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -234,7 +234,7 @@ def _owner(request: Request) -> str:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     memory = MemoryRoutes(parts.deps)
     return {
         "memory.list": memory.list,

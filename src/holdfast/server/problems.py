@@ -119,7 +119,7 @@ def problem_of(error: Exception) -> Problem:
                 f"Can't confirm that this was saved: {error}. "
                 "Retry with the same Idempotency-Key. Without a key, check before retrying",
                 code="outcome_unknown",
-                # Without a key, the openai package would send it a second time by itself.
+                # Without a key, the openai package would retry it automatically.
                 headers={"Retry-After": "2", "X-Should-Retry": "false"},
             )
         case JournalError():

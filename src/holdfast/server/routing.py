@@ -53,7 +53,7 @@ class ApiRoute(Route):
 
     @property
     def param_convertors(self) -> "dict[str, Convertor[Any]]":  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What reads the parameters of the path."""
+        """Return the regex and converters of the path."""
         return self._compiled[2]
 
     @property

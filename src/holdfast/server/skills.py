@@ -21,7 +21,7 @@ from holdfast.tools.skills.library import FoundSkills, Skill
 
 
 class SkillRoutes:
-    """What the routes under /v1/skills do."""
+    """The routes under /v1/skills."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -71,7 +71,7 @@ def _about(skill: Skill) -> dict[str, Any]:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     skills = SkillRoutes(parts.deps)
     return {
         "skills.list": skills.list,

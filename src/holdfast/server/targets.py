@@ -42,7 +42,7 @@ class TargetRoutes:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     targets = TargetRoutes(parts.deps)
     return {
         "targets.list": targets.list,

@@ -1,4 +1,4 @@
-"""What was used over some days, added up from the store, for the server and for commands without one."""
+"""Usage over a range of days, computed from the store, for the server and for offline commands."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta

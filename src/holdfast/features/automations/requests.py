@@ -1,4 +1,4 @@
-"""What a request says about a trigger, as settings that are known to work."""
+"""Validates a trigger's settings in a request."""
 
 import asyncio
 from datetime import tzinfo
@@ -96,7 +96,7 @@ async def checked_schedule(when: When, *, now_ms: int) -> Schedule | None:
 
 
 async def upcoming(when: When, *, anchor_ms: int, after_ms: int) -> list[int]:
-    """The next five instants; none for a trigger that has none of its own."""
+    """Return the next five scheduled times; none for a trigger without a schedule."""
     try:
         schedule = await schedule_for(when, anchor_ms=anchor_ms)
     except BadSchedule:  # of another version

@@ -38,7 +38,7 @@ from holdfast.values import Action
 
 
 class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do, and when."""
+    """A scheduled task."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100, description="A short name for people.")]
     prompt: Annotated[

@@ -1,4 +1,4 @@
-"""Who makes a request and what they may do, as the middleware stores it in the ASGI scope."""
+"""The caller of a request and its scopes, stored in the ASGI scope by the middleware."""
 
 from contextvars import ContextVar
 

@@ -64,7 +64,7 @@ _REPLACED = frozenset(
     (b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy", *REQUEST_IDS)
 )
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
-# Browser SDKs send headers of their own; the star covers all of them except Authorization.
+# Browser SDKs send their own headers; the star covers all of them except Authorization.
 _CORS_HEADERS = (
     b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, "
     b"X-Hermes-Session-Key, *"
@@ -111,7 +111,7 @@ class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What decides who may come in, and what must not get out."""
+    """Authenticates requests, and keeps secrets out of responses."""
 
     keys: KeyRing
     sign_ins: SignIns
@@ -208,7 +208,7 @@ class AccessMiddleware:
             return False
 
     def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
-        """What the caller sent to prove who it is."""
+        """The caller's credentials."""
         keys = keys_sent(asked.authorization, asked.api_keys)
         # On an open server, clients send any word for a key that they must have.
         sent = [key for key in keys if not self.keys.is_open or is_like_key(key)]
@@ -291,7 +291,7 @@ class AccessMiddleware:
                 return name
         name = self._signed_in(asked, scope) if asked.cookie and not is_mcp else None
         if name is not None:
-            # A browser adds the cookie by itself, so the page that sent the request must be ours.
+            # Browsers add the cookie automatically, so the page that sent the request must be ours.
             self._check_origin(asked)
             scope[SIGN_IN] = asked.cookie
         return name

@@ -57,7 +57,7 @@ class _Begun:
 
 
 class AgUiRoutes:
-    """What the AG-UI route does; it keeps nothing of its own."""
+    """The AG-UI route. Stateless."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
@@ -169,7 +169,7 @@ class AgUiRoutes:
         return await await_given_history(self._deps, thread)
 
     async def _resume(self, request: Request, thread: str, answers: Sequence[InterruptAnswer]) -> _Begun:
-        """Answer what the run waits for, as far as nobody has yet, and tell what follows."""
+        """Answer the run's open requests, and stream what follows."""
         if len({one.interrupt_id for one in answers}) != len(answers):
             raise bad_request(
                 "'resume' has two entries for one interrupt. Send one entry for each", param="resume"
@@ -252,7 +252,7 @@ def _cursor(request: Request) -> int | None:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     ag_ui = AgUiRoutes(parts.deps, parts.runs, parts.disconnects)
     return {
         "ag_ui.run": ag_ui.run,

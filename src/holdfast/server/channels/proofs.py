@@ -31,7 +31,7 @@ class DeliveryProofs:
         self._quiet_until_s: dict[str, float] = {}  # by channel
 
     def insist_on_secret(self, name: str, given: str) -> None:
-        """Raise a Problem unless this is the secret that the channel's platform was told."""
+        """Raise a Problem unless this is the secret of the channel's webhook."""
         channel = self._channels.get(name)
         wanted = channel.hook_secret if channel is not None else ""
         is_right = compare_digest(_digest(given), _digest(wanted or self._nobodys_secret))

@@ -85,7 +85,7 @@ async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> C
 
 
 def _people(state: ChannelState, configured: ConfiguredChannel) -> Iterator[ChannelUserShown]:
-    """Who may talk, what they may do now, and how they came to it."""
+    """Return the people with access, their roles, and how they got them."""
 
     def role(user: str, own: str) -> str:
         if configured.approvers:
@@ -116,9 +116,9 @@ def _word(state: ChannelState, kind: str) -> str:
 
 
 async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, ...]:
-    """The chats that are to be told something, as CHANNEL:CHAT, and https addresses; raises a Problem.
+    """Validate delivery targets: chats as CHANNEL:CHAT, and https URLs; raises a Problem.
 
-    Only chats that the channel knows, so that nobody writes to strangers.
+    Only known chats are allowed, so that no one can message strangers.
     """
     if len(places) > PLACES_MAX:
         raise bad_request(f"'deliver' can name up to {PLACES_MAX} chats", param="deliver")

@@ -1,4 +1,4 @@
-"""What the page may open in a workspace: nothing outside, nothing secret, and no file of Holdfast's own."""
+"""Checks the paths that the page can open: nothing outside the workspace, secret or Holdfast's own."""
 
 import os
 import stat

@@ -46,7 +46,7 @@ _NO_PLACE: Final = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, er
 
 
 class FileRoutes:
-    """What the routes under /api/sessions/{session_id}/files do."""
+    """The routes under /api/sessions/{session_id}/files."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -199,7 +199,7 @@ def _problem(refused: PathRefused) -> Problem:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     files = FileRoutes(parts.deps)
     return {
         "files.list": files.list,

@@ -14,7 +14,7 @@ class AlreadyThere(PathRefused):
 
 
 class ProtectedRefused(PathRefused):
-    """The file would take effect by itself."""
+    """Other programs would load or run the file automatically."""
 
 
 def store_file(workspace: Workspace, path: str, data: bytes, *, overwrite: bool) -> FileStored:

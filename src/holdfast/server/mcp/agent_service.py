@@ -71,11 +71,11 @@ class AgentService:
 
     @property
     def instructions(self) -> str:
-        """What a model should know about this server."""
+        """Return the instructions for a model."""
         return INSTRUCTIONS
 
     def capabilities(self, peer: McpPeer) -> Json:
-        """What the server offers to this client."""
+        """Return the server's capabilities for this client."""
         offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
         return offered | ({"extensions": {TASKS: {}}} if peer.is_modern else {})
 
@@ -99,7 +99,7 @@ class AgentService:
         row = None if ask is None else await self._deps.store.run(ask.run_id)
         if row is None:
             return
-        # A client that fails to show the form has nobody's consent, so the run waits on for someone else.
+        # A form that wasn't shown isn't consent, so the run keeps waiting.
         if message.result is not UNSET:
             await self._calls.settled(caller, row, {str(message.id): message.result})
 

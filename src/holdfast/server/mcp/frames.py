@@ -31,7 +31,7 @@ def progress(token: RpcId, at: float, text: str) -> Json:
 
 
 def progress_text(event: e.Event, run: RunReadModel) -> str:
-    """What happens, in one line; empty if it isn't worth one. `run` may be ahead of the event."""
+    """Describe an event in one line; empty if it isn't worth one. `run` may be ahead of the event."""
     if isinstance(event, e.AskSettled):
         return f"{event.ask_id} is resolved"
     match event:
@@ -63,7 +63,7 @@ def _tool_name(run: RunReadModel, tool_call_id: str) -> str:
 
 
 def run_result(run: RunReadModel, row: RunRow) -> Json:
-    """What the tool returns once the run has ended."""
+    """Build the tool's result for an ended run."""
     state, text = run.state, run.output
     about: Json = {"session_id": row.session_id, "run_id": row.run_id, "status": _status(state)}
     about |= {"outcome": state.outcome} if state.outcome else {}
@@ -88,7 +88,7 @@ def _status(run: Run) -> str:
 
 
 def waiting_result(asked: e.PersonAsked, row: RunRow, *, can_answer: bool) -> Json:
-    """What the tool returns while the run waits for a person whom the client can't ask."""
+    """Build the tool's result for a run that waits for a person the client can't prompt."""
     shown: Json = msgspec.to_builtins(hermes.ask_of(asked))
     about = {"session_id": row.session_id, "run_id": row.run_id, "status": "waiting_for_approval"}
     choices = list(asked.choices)
@@ -107,7 +107,7 @@ def waiting_result(asked: e.PersonAsked, row: RunRow, *, can_answer: bool) -> Js
 
 
 def question_text(asked: e.PersonAsked) -> str:
-    """What a person is asked, in full."""
+    """Return the full text of the request."""
     if isinstance(asked, e.QuestionAsked):
         return asked.text
     action = asked.action
@@ -186,7 +186,7 @@ def task_detail(run: RunReadModel, row: RunRow, *, asks: Mapping[str, e.PersonAs
 
 
 def input_requests(asks: Mapping[str, e.PersonAsked]) -> Json:
-    """What a client is to ask, by the id of the approval or question."""
+    """Return the forms for the client, by id of the approval or question."""
     return {
         ask_id: {"method": "elicitation/create", "params": elicitation(asked)}
         for ask_id, asked in asks.items()

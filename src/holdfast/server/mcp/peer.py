@@ -1,7 +1,7 @@
-"""Who sent a message: the protocol version, and what the client can do.
+"""The sender of a message: its protocol version and capabilities.
 
-Up to version 2025-11-25, a client says this once, in `initialize`. The id of the session that it gets says it
-again in every request, so the server has nothing to remember. Since 2026-07-28, each request says it itself.
+Up to version 2025-11-25, a client sends this once, in `initialize`. The session id it gets encodes it for
+later requests, so the server is stateless. Since 2026-07-28, each request contains it.
 """
 
 import re
@@ -97,7 +97,7 @@ def new_session(version: str, capabilities: object) -> str:
 
 
 def peer_of(message: RpcMessage, headers: Headers) -> McpPeer:
-    """Who sent the message; raises an RpcError if the request contradicts itself."""
+    """Identify the sender; raises an RpcError if the request is inconsistent."""
     params = message.params if isinstance(message.params, dict) else {}
     meta: object = params.get("_meta")
     fields = cast("Json", meta) if isinstance(meta, dict) else {}

@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RpcError(Exception):
-    """An error in place of a result; `status` is the HTTP status if the code has none of its own."""
+    """An error in place of a result. `status` is the HTTP status for codes without one."""
 
     def __init__(self, code: int, message: str, *, data: Json | None = None, status: int = 0) -> None:
         super().__init__(message)

@@ -90,12 +90,12 @@ class RunCalls:
         elif not _names(call).first:
             text = "This approval or question was already answered, or it expired or was withdrawn"
             raise Problem(409, text, code="ask_stale", param="id")
-        # What follows is told of the run that the client started, not of a sub-agent's.
+        # The following is about the run that the client started, not a sub-agent's.
         place = await top_place(self._deps, ask)
         return await self.told(call, place.row, after=place.seq)
 
     async def told(self, call: McpCall, row: RunRow, *, after: int) -> Json | McpStream:
-        """What a call of this client returns: a task, or the stream of the run."""
+        """Return a task or the stream of the run, depending on the client."""
         caller = call.caller
         if caller.peer.has_tasks:
             run = await self._deps.folds.run(row)
@@ -155,7 +155,7 @@ class RunCalls:
         return "approve" in caller.scope.get(KEY_SCOPES, frozenset())
 
     def open_asks(self, caller: McpCaller, run: RunReadModel) -> Mapping[str, e.PersonAsked]:
-        """What the client can ask a person about, by id."""
+        """Return the requests the client can show to a person, by id."""
         if not caller.peer.can_elicit:
             return {}
         kinds = (e.QuestionAsked, e.ApprovalAsked) if self.may_approve(caller) else (e.QuestionAsked,)
@@ -181,7 +181,7 @@ class RunCalls:
             raise bad_request("'Last-Event-ID' refers to an event that doesn't exist", param="Last-Event-ID")
         run = await self._deps.folds.run(row)
         if run.terminal_seq:
-            after = min(after, run.terminal_seq - 1)  # whoever comes after the end is told the result again
+            after = min(after, run.terminal_seq - 1)  # readers after the end get the result again
         settled = {ask_id for ask_id, ask in run.state.person_asks.items() if ask.state != "open"}
         feed = RunCallFeed(self._deps, call, after=after, settled=settled)
         if not caller.peer.is_modern or row.status == "ended":
@@ -190,7 +190,7 @@ class RunCalls:
         return McpStream(feed, self._disconnects.read_by(row, is_told_of_asks=True, grace_s=grace_s))
 
     def once_key(self, call: McpCall, given: RunAgentArguments | SendArguments) -> OnceKey | None:
-        """What makes a repeated call have one effect; None if the client can't repeat it."""
+        """Return the idempotency key of the call; None if the client can't repeat it."""
         name = _names(call).first
         if not name:
             return None

@@ -89,7 +89,7 @@ class RunCallFeed(SpanFeed):
             self._pending = [f"id: {call.cursor.encoded(after)}\nretry: {RETRY_MS}\ndata: \n\n".encode()]
         self._deps = deps
         self._call = call
-        self._settled_before = settled  # ids of approvals and questions that nobody is asked again
+        self._settled_before = settled  # ids of approvals and questions that were already shown
         self._at = float(after)  # progress so far
         self._shown = ""
 

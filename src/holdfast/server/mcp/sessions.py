@@ -27,7 +27,7 @@ _URI = re.compile(re.escape(SCHEME) + r"([^/?#]{1,1024})(/json)?")
 
 
 class SessionViews:
-    """What clients see of sessions; every view is bounded."""
+    """Views of sessions for clients, all bounded."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -75,7 +75,7 @@ class SessionViews:
         """`resources/read`."""
         session_id = session_in(uri)
         if session_id is None or await self._known(session_id) is None:
-            # Up to 2025, this had a code of its own.
+            # Up to 2025, this had a separate code.
             code = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
             raise RpcError(code, "Unknown resource", data={"uri": str(uri)[:1024]})
         assert isinstance(uri, str), "it was read as one"

@@ -1,7 +1,7 @@
-"""Which sessions a client wants to hear of, and the streams on which it does.
+"""Subscriptions of clients to sessions, and their notification streams.
 
-Up to 2025, a client subscribes in requests of their own. That is kept as a note, under the id of the client's
-session, so it outlives this process. Since 2026, the stream itself says what it is for.
+Up to 2025, a client subscribes in separate requests. They're stored as a note under the id of the client's
+session, so they outlive this process. Since 2026, the stream's request lists its subscriptions.
 """
 
 from collections.abc import Sequence
@@ -164,7 +164,7 @@ class Subscriptions:
 
 
 def _key(caller: McpCaller) -> str:
-    """The name of the client's note; another key that learns the session's id has a note of its own."""
+    """Return the name of the client's note, which is separate for each key."""
     by: str = caller.scope[KEY_NAME]
     return f"{_PREFIX}{caller.peer.session}/{by}"
 

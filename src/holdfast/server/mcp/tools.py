@@ -47,7 +47,7 @@ _OUTPUT: Json = {
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """A tool: what it's called with, what it does, and what is said about it."""
+    """A tool: its arguments, function and description."""
 
     arguments: type[msgspec.Struct]
     call: Callable[[McpCall, Any], Awaitable[Answer]]
@@ -57,7 +57,7 @@ class _Tool:
 
 
 class AgentTools:
-    """What other agents can have this one do."""
+    """The tools for other agents."""
 
     def __init__(self, deps: RouteDeps, calls: RunCalls, sessions: SessionViews) -> None:
         self._deps = deps
@@ -117,7 +117,7 @@ class AgentTools:
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {str(name)[:100]}")
         try:
-            # What a model got wrong is told to the model, which can correct it.
+            # The model gets its mistakes as results, so it can correct them.
             return await tool.call(call, converted(given or {}, tool.arguments, param="arguments"))
         except Problem as problem:
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

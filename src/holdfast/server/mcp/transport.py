@@ -59,7 +59,7 @@ _NO_CACHE: Json = {"ttlMs": 0, "cacheScope": "private"}
 
 
 class McpRoutes:
-    """What the routes of /mcp do with a service."""
+    """The routes of /mcp, for a service."""
 
     def __init__(self, service: McpService, streams: Streams, limits: Limits) -> None:
         self._service = service
@@ -163,7 +163,7 @@ def unknown_method(method: str) -> RpcError:
 
 
 def _told(error: Exception) -> RpcError:
-    """The error that a client is told, with no secret in it."""
+    """Return the error for a client, without secrets."""
     if not isinstance(error, RpcError):
         return rpc_error(without_secrets(problem_of(error)))
     text = without_secrets(Problem(400, error.message, code="")).message

@@ -1,4 +1,4 @@
-"""Conversations of the Responses protocol: sessions under another name, and what was said there as items."""
+"""Conversations of the Responses protocol: sessions, and their transcripts as items."""
 
 from typing import Any
 
@@ -127,7 +127,7 @@ def _shown(session_id: str, created_ms: int, metadata: dict[str, str]) -> Conver
 
 
 def conversation_items(seen: Transcript) -> list[Item]:
-    """What was said in a session, oldest first, with the ids that the items of its responses have."""
+    """Return the items of a session, oldest first, with the same ids as in its responses."""
     items: list[Item] = []
     made: dict[str, int] = {}  # tool calls so far, by run
     for entry in seen.entries:

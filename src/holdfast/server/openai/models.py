@@ -70,7 +70,7 @@ class ModelNames:
         return name in AGENT_NAMES or name in self.agents()
 
     def owner_of(self, name: str) -> str:
-        """Who the model belongs to; empty if there is no such model."""
+        """Return the model's owner; empty if the model is unknown."""
         return AGENT if self.is_agent(name) else RELAYED if self.relayed(name) else ""
 
     def listed(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class ModelNames:
 
 
 class OpenAIModelRoutes:
-    """What the routes under /v1/models do."""
+    """The routes under /v1/models."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._names = ModelNames(deps.options)

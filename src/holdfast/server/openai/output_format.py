@@ -13,7 +13,7 @@ SCHEMA_BYTES_MAX = 65_536
 
 
 async def chat_output(wanted: ResponseFormat | None) -> OutputFormat | None:
-    """What response_format asks for; None for text. Raises a Problem."""
+    """Parse response_format; None for text. Raises a Problem."""
     if wanted is None or wanted.type == "text":
         return None
     if wanted.type == "json_object":
@@ -26,7 +26,7 @@ async def chat_output(wanted: ResponseFormat | None) -> OutputFormat | None:
 
 
 async def responses_output(wanted: TextOptions | None) -> OutputFormat | None:
-    """What text.format asks for; None for text. Raises a Problem."""
+    """Parse text.format; None for text. Raises a Problem."""
     asked = wanted.format if wanted is not None else None
     if asked is None or asked.type == "text":
         return None

@@ -34,7 +34,7 @@ ESTIMATE = {"X-Holdfast-Estimate": "true"}
 
 
 class OpenAIContextRoutes:
-    """What POST /v1/responses/input_tokens and /compact do for an agent."""
+    """POST /v1/responses/input_tokens and /compact for an agent."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
@@ -64,7 +64,7 @@ class OpenAIContextRoutes:
         return json_response(counted, headers=ESTIMATE)
 
     async def compact(self, request: Request, body: bytes) -> Any:
-        """POST /v1/responses/compact for an agent: a run of its own, in a session of its own."""
+        """POST /v1/responses/compact for an agent: a separate run in a new session."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, CompactResponseRequest)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)

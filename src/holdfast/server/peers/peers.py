@@ -23,7 +23,7 @@ from holdfast.server.problems import Problem
 
 ANSWER_S = 2.0  # how long a question about a session may take
 CONNECT_S = 2.0
-IDLE_S = 2.0  # a server closes idle connections after 5 s, and a POST that meets that is not sent again
+IDLE_S = 2.0  # servers close idle connections after 5 s, and an interrupted POST isn't retried
 SILENT_S = 60.0  # how long a request that was passed on may take before its answer begins, or go silent
 AGAIN_S = 3.0  # a server that gave no answer isn't asked again for so long
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -79,7 +79,7 @@ class Peers:
             await self._http.close()
 
     async def ask(self, node: Node, target: str, *, key_name: str) -> PeerAnswer | None:
-        """What GET says at another server; None if it doesn't say anything in time."""
+        """Send a GET to another server; None if it doesn't respond in time."""
         if not self.exist or self._silent_until_s.get(node.name, 0.0) > self._clock.monotonic_s():
             return None
         question = Question(node.name, "GET", target)

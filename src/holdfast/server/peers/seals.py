@@ -25,7 +25,7 @@ class SealRefused(Exception):
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True):
-    """Who asks, on behalf of which key; `mac` covers everything else and the request."""
+    """The calling server and the key it acts for. `mac` covers everything else and the request."""
 
     at_ms: int
     nonce: str
@@ -52,7 +52,7 @@ def target_of(scope: Scope) -> str:
 
 
 async def cluster_secret(notes: Notes) -> bytes:
-    """The secret of all servers that share the store; whoever needs it first makes it."""
+    """The secret of all servers that share the store, created on first use."""
     while (found := await notes.note(NOTE)) is None:
         await notes.swap_note(NOTE, secrets.token_bytes(32), expected=None)
     return found

@@ -1,4 +1,4 @@
-"""A relayed call as a session of its own: the request, the answer as it came, and the call's record."""
+"""A relayed call as a separate session: the request, the unmodified answer and the call's record."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

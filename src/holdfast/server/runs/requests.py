@@ -96,7 +96,7 @@ def output_tokens_max(options: ModelOptions) -> int:
 
 
 def budget_of(given: BudgetRequest | None) -> Budget | None:
-    """What a run may use up; raises a Problem that names the field."""
+    """Parse a run's budget; raises a Problem that names the field."""
     if given is None:
         return None
     limits = msgspec.structs.asdict(given)

@@ -179,7 +179,7 @@ class SessionLogRoutes:
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":
                 await note_session_grant(deps.store, SessionGrant(session_id, one.grant_id))
-        # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
+        # The copied events of runs need no owner: nothing runs in a log that doesn't exist yet.
         result = await deps.store.append(
             session_id,
             cast("list[e.Input]", copied),

@@ -20,7 +20,7 @@ from holdfast.interfaces.ids import client_call_id
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
-# What the page of hermes-webui listens for; its server hands on the names that it polls.
+# Event names for hermes-webui's page; its server forwards the names that it polls.
 WEB_UI_AGENT = "hermes-webui-"
 WEB_UI_NAMES: Mapping[str, str] = MappingProxyType(
     {"approval.request": "approval", "question.request": "clarify"}
@@ -312,7 +312,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
 
 
 def preview(args: Mapping[str, object]) -> str:
-    """What a tool is about to do, in one line: its first argument that is text, or all of them."""
+    """Summarize a tool call in one line: its first text argument, or all arguments."""
     texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
     text = texts[0] if texts else msgspec.json.encode(args).decode() if args else ""
     return " ".join(text.split())[:PREVIEW_CHARS_MAX]

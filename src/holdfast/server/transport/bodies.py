@@ -122,7 +122,7 @@ def _whole(value: Any) -> Any:
 
 
 def json_value(text: bytes | msgspec.Raw, kind: type[Body]) -> Body:
-    """JSON that was sent, as a value without fields of its own; raises a Problem if it can't be read."""
+    """Decode JSON to a plain value; raises a Problem if it's invalid."""
     try:
         return msgspec.json.decode(text, type=kind)
     except UNREADABLE as error:

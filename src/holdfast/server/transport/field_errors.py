@@ -1,4 +1,4 @@
-"""What is wrong with a field of a body, in the words of JSON: msgspec's errors name Python's types."""
+"""Translates msgspec's errors, which name Python types, to errors about JSON fields."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
