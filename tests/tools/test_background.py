@@ -122,7 +122,7 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
     with pytest.raises(TooManyJobs, match=r"^1 background processes are running. Stop"):
         await one_more("session-1")
     await one_more("session-2")
-    with pytest.raises(TooManyJobs, match=r"^2 background processes are running in all sessions: end"):
+    with pytest.raises(TooManyJobs, match=r"^2 background processes are running in all sessions. Stop"):
         await one_more("session-3")
     await few.kill(first)
     await one_more("session-3")

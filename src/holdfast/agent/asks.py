@@ -146,7 +146,7 @@ class Asks:
             settled.cancel()
 
     def _left_s_of(self, ask: AskStatus) -> Callable[[], float]:
-        """Return how long the request stays open: until its shown expiry, but never beyond its length.
+        """Return a function for the time left: until the expiry, but never beyond the request's length.
 
         Setting the wall clock back doesn't extend it. Setting it forward closes it, because people see a
         wall-clock time, and later answers don't count.

@@ -99,7 +99,7 @@ class AskRelay:
 
 
 def _settled(ask: AskStatus, at_ms: int) -> e.PersonAskSettled:
-    """Return the event that withdraws such a request."""
+    """Return the event that resolved the request."""
     asked = ask.asked
     if ask.state != "answered":
         how = expired(asked, at_ms) if ask.state == "expired" else withdrawn(asked, at_ms, cause=ask.reason)

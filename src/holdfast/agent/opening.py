@@ -49,7 +49,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """Read a run's context from other logs; empty if its message isn't for the model."""
+    """A run's context from other logs; empty if its message isn't for the model."""
 
     message: str = ""
     memory: str = ""

@@ -100,7 +100,7 @@ def _answer(
     dialect: Dialect,
     now_ms: int,
 ) -> Sequence[e.Event]:
-    """Yield the answer and the ending. The first of them replaces the preview, if any."""
+    """Return the answer and the ending. The first of them replaces the preview, if any."""
     text = session.runs[run.run_id].output
     parts = dialect.count(headed(taken.title, text))
     said = [
@@ -163,7 +163,7 @@ def _cards(
 
 
 def _words(card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> list[e.DeliveryIntended]:
-    """Yield the overflow messages above a card; none if everything fits on it, or if they'd be too many."""
+    """Return the overflow messages above a card; none if everything fits on it, or they'd be too many."""
     text = "" if is_shown_whole(ask, dialect.fits) else full_words(ask)
     parts = dialect.count(text) if text else 0
     if parts > WORD_PARTS_MAX:

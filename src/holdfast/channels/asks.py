@@ -163,7 +163,7 @@ class ChannelAsks:
         return any(words_above(self._state.outbox, one, found.ask, self._dialect) for one in cards)
 
     async def _cards_of(self, ask: AskStatus, session_id: str) -> list[e.DeliveryIntended]:
-        """Yield a request's cards for the chat of a session, even if its run was started elsewhere."""
+        """Return a request's cards for the chat of a session, even if its run was started elsewhere."""
         chat, ask_id = self._state.chats.get(session_id, ""), ask.asked.ask_id
         session = await self._deps.inbox.state(session_id)
         return [

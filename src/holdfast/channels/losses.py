@@ -18,7 +18,7 @@ WHY_CHARS_MAX = 200
 
 
 def loss_notices(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
-    """Build a notice that a message may be missing; None if none is."""
+    """Build the notice that a message may be missing; empty if none is."""
     match record:
         case e.DeliveryUnknown(given_up=True):
             body = UNCLEAR

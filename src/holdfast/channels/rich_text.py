@@ -89,7 +89,7 @@ def plain(spans: Spans) -> str:
 
 
 def _gap(before: Spans, block: Spans) -> str:
-    """Join the items of a list without blank lines."""
+    """Return the gap between blocks; items of one list have no blank line between them."""
     return "\n" if _is_item(before) and _is_item(block) else "\n\n"
 
 
@@ -207,7 +207,7 @@ class _Reader:
 
 
 def _inline(token: Token, outer: TextStyles) -> Iterator[Span]:
-    """Return the spans of a paragraph or heading."""
+    """Yield the spans of a paragraph or heading."""
     open_styles = list(outer)
     for child in token.children or []:
         styles = tuple(open_styles)

@@ -28,7 +28,7 @@ class Unanswered:
 
 
 def request_mark() -> SimpleNamespace:
-    """The `trace_request_ctx` of a request. `is_written` is whether any of it was sent."""
+    """Return the `trace_request_ctx` of a request. `is_written` is whether any of it was sent."""
     return SimpleNamespace(is_written=False)
 
 

@@ -9,7 +9,7 @@ CENT_PARTS = 1e-6  # below this, money that is left is a rounding error
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Return the budget that is used by the run and its sub-agents, or reserved for one of them."""
+    """The budget that is used by the run and its sub-agents, or reserved for one of them."""
 
     tokens: int = 0
     cost_usd: float = 0.0

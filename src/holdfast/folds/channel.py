@@ -111,7 +111,7 @@ class ChannelState:
 
 
 def code_digest(log_id: str, text: str) -> str:
-    """A pairing code in the log."""
+    """Return the digest of a pairing code, as stored in the log."""
     return sha256(f"{log_id}/{text.strip().upper()}".encode()).hexdigest()
 
 

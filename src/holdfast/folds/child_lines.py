@@ -49,7 +49,7 @@ def last_line(entries: Sequence[Entry]) -> str:
 
 
 def tail_of(transcript: Transcript, *, lines: int) -> str:
-    """The last lines of a session's progress."""
+    """Return the last lines of a session's progress."""
     told = [line for entry in transcript.entries for line in _told(entry)]
     return "\n".join(told[-lines:])
 

@@ -234,7 +234,7 @@ def _saved_note(file: SavedFile) -> str:
 
 
 def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
-    """The context of a call: the summary of the older part, if any, and the entries after it."""
+    """Return the summary of the older part, if any, and the entries after it."""
     run = transcript.runs[run_id]
     entries = _entries_up_to(transcript, run)
     summary = _last_compaction(transcript, run, entries)

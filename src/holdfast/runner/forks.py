@@ -20,7 +20,7 @@ class SourceGone(Exception):
 
 
 async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: int) -> list[Event]:
-    """The events of a fork: the source's events up to a seq, and endings for everything active there."""
+    """Build a fork: the source's events up to a seq, and endings for everything active there."""
     events: list[Event] = []
     seqs: list[int] = []
     state = Session()
@@ -64,7 +64,7 @@ def _shown_again(state: Session, now_ms: int) -> list[Event]:
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:
-    """Yield endings for everything active at the fork, which continues only in the source."""
+    """Return endings for everything active at the fork, which continues only in the source."""
     removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
     ended = [
         e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")

@@ -64,7 +64,7 @@ class RouteDeps:
 
     @property
     def clock(self) -> Clock:
-        """Return the current time."""
+        """Return the clock."""
         return self.agent.clock
 
     async def put_images_inline(self, value: object, *, param: str) -> None:

@@ -53,7 +53,7 @@ class ApiRoute(Route):
 
     @property
     def param_convertors(self) -> "dict[str, Convertor[Any]]":  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the regex and converters of the path."""
+        """Return the converters of the path's parameters."""
         return self._compiled[2]
 
     @property

@@ -15,7 +15,7 @@ from holdfast.values import Action
 
 
 class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to ask."""
+    """A question."""
 
     text: Annotated[str, Meta(min_length=1, max_length=8_000, description="The question.")]
     choices: Annotated[
@@ -25,9 +25,9 @@ class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskUser(Tool):
-    """Describes the question to the model; the agent loop turns a call into question.asked.
+    """Describes the tool to the model; the agent loop turns a call into question.asked.
 
-    `run` is called only without such a loop, where nobody can be asked.
+    `run` is called only without such a loop, where no one can answer.
     """
 
     args_type = AskUserArgs

@@ -33,7 +33,7 @@ _ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class ChildBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the sub-agent may use up; 0 means an equal share of what is left."""
+    """The sub-agent's budget; 0 means an equal share of the rest."""
 
     tokens: Annotated[int, Meta(ge=0)] = 0
     cost_usd: Annotated[float, Meta(ge=0)] = 0.0
@@ -90,14 +90,14 @@ class WaitArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TailArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to read of a sub-agent."""
+    """A sub-agent to read."""
 
     name: _Name
     lines: Annotated[int, Meta(ge=1, le=TAIL_LINES_MAX)] = TAIL_LINES_DEFAULT
 
 
 class SteerArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to tell a sub-agent."""
+    """A message to a sub-agent."""
 
     name: _Name
     message: _Text

@@ -99,7 +99,7 @@ async def call_in_child(
     hear: Callable[[str], Awaitable[None]] | None = None,
 ) -> FunctionResult:
     """Call a function in a child process; what it prints goes to the sink."""
-    # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
+    # An unlinked file, not a pipe: the output of a child that is killed midway has no reader to wait for.
     with await offload(_unlinked_file, undo=_close) as answer_file:
         request = {
             "import_path": await offload(lambda: _import_path(where)),

@@ -38,7 +38,7 @@ NOTHING = "No earlier conversation contains these words. Try fewer or other word
 
 
 class SearchSessionsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to look for, or where to look closer."""
+    """A search, or a passage to open."""
 
     query: Annotated[str, Meta(max_length=200, description="Words to find.")] = ""
     session_id: Annotated[
@@ -157,7 +157,7 @@ def _head(row: SessionRow) -> str:
 
 
 def _lines(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """What was said, by seq; answers that were replaced are left out."""
+    """Return the messages by seq, without superseded answers."""
     gone = {record.event.attempt_id for record in records if isinstance(record.event, e.AttemptSuperseded)}
     lines: list[tuple[int, str]] = []
     attempts: dict[str, str] = {}

@@ -60,7 +60,7 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"zone": "Mars/Base"}, "no time zone"),
         ({"cron": None, "at": "2001-01-01T00:00:00Z"}, "has passed"),
         ({"cron": None, "every": "soon"}, "length of time"),
-        ({"tools": ["nothing"]}, "no tool"),
+        ({"tools": ["nothing"]}, "Unknown tool"),
         ({"prompt": "{{secrets}}"}, "unknown placeholder"),
         ({"session_id": "trg_1"}, "automations"),
         ({"promt": "p"}, "Unknown field 'promt'. The fields are name, prompt, cron"),

@@ -316,7 +316,7 @@ class DiscordGateway:
 
     @property
     def taken_seq(self) -> int | None:
-        """Return the heartbeat with the last processed sequence number."""
+        """Return the last processed sequence number, for the heartbeat."""
         return self._progress.point.seq if self._progress is not None else None
 
 

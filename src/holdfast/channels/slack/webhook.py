@@ -43,7 +43,7 @@ class HookAddress:
 
 
 class SlackChallenge(msgspec.Struct, frozen=True):
-    """Return the response to Slack's URL verification."""
+    """The response to Slack's URL verification."""
 
     challenge: str
 

@@ -64,7 +64,7 @@ KEYS = (
 
 
 class Commands:
-    """What each of them does."""
+    """The chat commands."""
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
@@ -322,7 +322,7 @@ def names_command(line: str) -> bool:
 
 
 def is_compaction(line: str) -> bool:
-    """Whether it is the command that asks for a summary, which stands in the transcript like a message."""
+    """Return whether it's the compact command, which appears in the transcript like a message."""
     return line.partition(" ")[0] == COMPACT
 
 
@@ -336,7 +336,7 @@ def _about(one: SessionShown) -> str:
 
 
 def _beside(one: SessionShown, now_s: float, open_now: str) -> str:
-    """What a list says about a session beside its title: what happens in it, and how old it is."""
+    """Describe a session in a list: its status and age."""
     state = "needs you" if one.open_asks else "working" if one.open_runs else ""
     parts = ("open here" if one.session_id == open_now else "", state, age(now_s - one.last_active))
     return " · ".join(part for part in parts if part)

@@ -99,7 +99,7 @@ def _line(nth: int, proposed: _Open) -> str:
 
 
 def _what(memory: MemoryShown, one: MemoryProposalShown) -> str:
-    """What would change; of a skill, every line that goes or comes, because it becomes instructions."""
+    """Show the proposed change; for a skill, every changed line, because it becomes instructions."""
     if memory.scope != "skills":
         return safe_line(added(one.before, one.after), 4_000)
     old, new = one.before.split("\n"), one.after.split("\n")

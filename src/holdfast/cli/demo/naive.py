@@ -1,4 +1,4 @@
-"""What the same faults do to plain code, which really runs beside the tour."""
+"""Runs plain code with the same faults, for comparison."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ class _Chunk(msgspec.Struct):
 
 
 async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
-    """What a plain streaming client gets from the same model, as text."""
+    """Describe what a plain streaming client gets from the same model."""
     body = {"model": "naive", "stream": True, "messages": [{"role": "user", "content": said}]}
     text = ""
     try:
@@ -74,7 +74,7 @@ def _said(line: bytes) -> str:
 
 
 async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
-    """What is left of an answer when plain code that reads it is killed."""
+    """Describe what is left of an answer when plain code is killed."""
     reader = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", READER, f"{base_url}/chat/completions", said), stdout=asyncio.subprocess.PIPE
     )
@@ -91,7 +91,7 @@ async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
 
 
 async def naive_stop() -> str:
-    """What happens to a grandchild when plain code kills only the shell that it started."""
+    """Describe what happens to a grandchild when plain code kills only its shell."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", f"sleep {CHILD_S + 1} >&- 2>&- & echo $!; wait"), stdout=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""What the tour prints: the answer as it comes, the timeline of the log, and what plain code got."""
+"""The output of the tour: the answer as it arrives, the timeline of the log, and the result of plain code."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class Screen:
         return self._console.is_terminal and sys.stdin.isatty()
 
     def opening(self) -> None:
-        """What is going to happen."""
+        """Print the introduction."""
         self._line(Text("Holdfast demo: common failures, and how they look to you", style="bold"))
         self._line(
             "A misbehaving model server and a real Holdfast server now run in a temporary directory. Nothing"
@@ -98,7 +98,7 @@ class Screen:
         self._line(Text(f"  [{text}]", style="magenta"))
 
     def timeline(self, seen: Sequence[Seen]) -> None:
-        """What happened, from the log."""
+        """Print the timeline from the log."""
         found = timeline((one.seq, one.event) for one in seen)
         self._line("")
         self._line(Text("From the log:", style="bold"))

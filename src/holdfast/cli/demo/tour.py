@@ -29,7 +29,7 @@ class NotAsPromised(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoStage:
-    """What every act uses."""
+    """The dependencies of every act."""
 
     model: ChaosServer
     server: TourServer

@@ -27,7 +27,7 @@ MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has 
 
 
 async def ask_platforms(settings: Settings) -> Sequence[DoctorFinding]:
-    """What each platform answers."""
+    """Check each platform."""
     return [await _ask(channel) for channel in settings.channels]
 
 
@@ -134,7 +134,7 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
 
 
 async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
-    """What the channels' logs say of messages that may be missing in their chats."""
+    """Check the channels' logs for messages that may be missing in chats."""
     if not settings.channels:
         return []
     try:
@@ -191,7 +191,7 @@ async def _lost(journal: Reading, channel: str) -> DoctorFinding:
 
 
 async def ask_no_platform(settings: Settings) -> Sequence[DoctorFinding]:
-    """What to report instead of asking."""
+    """Report skipped checks."""
     return [
         note(f"channel {channel.name}", "not checked", "run doctor without --offline")
         for channel in settings.channels

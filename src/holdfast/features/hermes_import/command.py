@@ -41,7 +41,7 @@ Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Report the imported sessions, and the number of messages that couldn't be imported."""
+    """The number of imported sessions, and of messages that couldn't be imported."""
 
     fates: Counter[Fate] = field(default_factory=Counter["Fate"])
     lost: int = 0

@@ -90,7 +90,7 @@ def _parent(row: Row) -> str:
 
 
 def _kind(row: Row, known: Mapping[str, Row]) -> Kind:
-    """The kind of a session: independent (or a branch), a continuation, or a sub-agent's."""
+    """Return the kind of a session: independent (or a branch), a continuation, or a sub-agent's."""
     parent = known.get(_parent(row))
     if parent is None:
         return "conversation"

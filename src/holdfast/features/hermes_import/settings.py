@@ -379,7 +379,7 @@ def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
 
 
 def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """Return the API server's key and address, which its clients use."""
+    """Import the API server's key and address, which its clients use."""
     taken.server_key = environ.get("API_SERVER_KEY", "")
     host = environ.get("API_SERVER_HOST", "")
     if host and not taken.server_key and not is_loopback(host):
@@ -422,7 +422,7 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
 
 
 def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """Return the bot and its allow list. Server roles aren't supported."""
+    """Import the bot and its allow list. Server roles aren't supported."""
     token = environ.get("DISCORD_BOT_TOKEN", "").strip()
     if not token or token.lower() in PLACEHOLDERS:
         return

@@ -102,7 +102,7 @@ def _name(value: object) -> str:
 
 
 def _chain(path: Path, fields: Table) -> list[Table]:
-    """Yield the files from before each compaction, then the file itself. A branch is separate."""
+    """Return the files from before each compaction, then the file itself. A branch is separate."""
     chain, seen = [fields], {path.stem}
     while len(chain) < CHAIN_MAX and (name := _name(chain[0].get("parent_session_id"))) not in {"", *seen}:
         try:

@@ -208,7 +208,7 @@ class AccessMiddleware:
             return False
 
     def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
-        """The caller's credentials."""
+        """Return the caller's credentials."""
         keys = keys_sent(asked.authorization, asked.api_keys)
         # On an open server, clients send any word for a key that they must have.
         sent = [key for key in keys if not self.keys.is_open or is_like_key(key)]

@@ -40,13 +40,13 @@ class AgUiView:
         self._answer_is_over = False
 
     def begin(self) -> AgUiEvent:
-        """Yield the frames before the first event."""
+        """Return the frame before the first event."""
         about = {"holdfast": {"run_id": self._row.run_id, "session_id": self._row.session_id}}
         version = {"protocolVersion": PROTOCOL_VERSION, "metadata": about}
         return {"type": "RUN_STARTED", **self._ids, **self._parent, **version}
 
     def add(self, event: e.Event, frame: hermes.Frame | None, run: RunReadModel) -> AgUiEvent | None:
-        """Yield the frames of an event before the last. `frame` is its frame in the hermes view."""
+        """Return the frame of an event before the last. `frame` is its frame in the hermes view."""
         if isinstance(event, e.ToolAsked):
             if run.state.tools[event.tool_call_id].owner == "client":
                 return None  # told with the id that the client answers it under
@@ -75,7 +75,7 @@ class AgUiView:
                 return None
 
     def end(self, span: ResponseSpan) -> Sequence[AgUiEvent]:
-        """Yield the last frames: client tool calls, an interrupt, or the outcome."""
+        """Return the last frames: client tool calls, an interrupt, or the outcome."""
         state, usage = span.run.state, _usage(span.used, span.run.state.model)
         finished = {"type": "RUN_FINISHED", **self._ids, **usage}
         if calls := client_calls(span):

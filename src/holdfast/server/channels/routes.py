@@ -85,7 +85,7 @@ async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> C
 
 
 def _people(state: ChannelState, configured: ConfiguredChannel) -> Iterator[ChannelUserShown]:
-    """Return the people with access, their roles, and how they got them."""
+    """Yield the people with access, their roles, and how they got them."""
 
     def role(user: str, own: str) -> str:
         if configured.approvers:

@@ -147,7 +147,7 @@ def _entry(workspace: Workspace, path: str, folder: Folder, *, key: _Key, ignore
 
 
 def _behind(workspace: Workspace, path: str) -> tuple[os.stat_result | None, str]:
-    """Return the type of a link's target, and why it can't be opened."""
+    """Return the status of a link's target, and why it can't be opened."""
     try:
         with public_spot(workspace, path) as spot:
             found = spot.look()

@@ -243,7 +243,7 @@ class OpenAIResponsesRoutes:
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
     async def _store_note(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
-        """Return the parameters of the response to store for later readers."""
+        """Store the parameters of the response for later readers."""
         store, response = self._deps.store, response_id(row.run_id, after=after)
         if wanted.store is False:
             try:

@@ -100,15 +100,15 @@ class RunStreamView(Protocol):
     """A run as one of the OpenAI protocols streams it."""
 
     def begin(self) -> list[bytes]:
-        """Yield the frames before the first event."""
+        """Return the frames before the first event."""
         ...
 
     def add(self, frame: hermes.Frame, run: RunReadModel) -> list[bytes]:
-        """Yield the frames of an event that has a hermes frame."""
+        """Return the frames of an event that has a hermes frame."""
         ...
 
     def end(self, ended: ResponseSpan) -> list[bytes]:
-        """Yield the frames after the last event."""
+        """Return the frames after the last event."""
         ...
 
     def cut_off(self, why: Problem) -> list[bytes]:

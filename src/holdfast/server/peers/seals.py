@@ -52,7 +52,7 @@ def target_of(scope: Scope) -> str:
 
 
 async def cluster_secret(notes: Notes) -> bytes:
-    """The secret of all servers that share the store, created on first use."""
+    """Return the secret of all servers that share the store. Created on first use."""
     while (found := await notes.note(NOTE)) is None:
         await notes.swap_note(NOTE, secrets.token_bytes(32), expected=None)
     return found

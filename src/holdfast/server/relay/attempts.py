@@ -35,7 +35,7 @@ class RelayReceiver(AnswerReceiver, Protocol):
 
 
 def _nothing() -> None:
-    """Work pending before later output."""
+    """Do nothing before later output."""
 
 
 class PassThrough(RelayReceiver):

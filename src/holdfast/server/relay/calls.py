@@ -87,9 +87,9 @@ class RelayedCall:
 
 
 def problem_of_call(ended: NoAnswer) -> Problem:
-    """The failure of a call without a provider's error.
+    """Return the error of a call without a provider's error.
 
-    Tells packages with automatic retries not to retry: all attempts have been made.
+    It tells packages with automatic retries not to retry: all attempts have been made.
     """
     said = ended.failure.status
     status = said if said in ERRORS else _STATUSES.get(ended.failure.kind, HTTPStatus.BAD_GATEWAY)

@@ -37,7 +37,7 @@ class RelayNames:
         return (*same, *self.targets)[:1]
 
     def listed(self) -> list[str]:
-        """Yield every relayed name that can be listed. Patterns can't."""
+        """Return every relayed name that can be listed. Patterns can't."""
         plain = [name for name in self.models if not set(name) & set("*?[")]
         named = [target.name for target in self.targets]
         return list(dict.fromkeys([*plain, *named, *(target.model for target in self.targets)]))

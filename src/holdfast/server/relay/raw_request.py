@@ -205,7 +205,7 @@ def _duplicate(name: str = "model") -> Problem:
 
 
 def _bound_by(body: bytes, top: _Top, wire: Wire) -> str:
-    """Return the fields that bind the request to one endpoint and account."""
+    """Return the field that binds the request to one endpoint and account; empty if none does."""
     if found := _BOUND.search(body):
         return found[0].decode().split('"')[3 if found[0].startswith(b'"type"') else 1]
     tools = cast("list[object]", top.tools) if isinstance(top.tools, list) else []

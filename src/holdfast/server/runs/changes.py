@@ -243,7 +243,7 @@ def _files(found: FoundChanges, snapshots: Snapshots) -> Iterator[FileChanged]:
 
 
 def _not_covered(run: Run, snapshots: Snapshots) -> Iterator[FileNotCovered]:
-    """Return paths excluded from the run's snapshots, and whether they changed during the run."""
+    """Yield paths excluded from the run's snapshots, and whether they changed during the run."""
     names = [bytes.fromhex(taken.snapshot) for taken in run.snapshots if taken.snapshot]
     if not names:
         return

@@ -55,7 +55,7 @@ async def response_row(deps: RouteDeps, response: str, *, param: str) -> RunRow:
 
 
 async def _may_be_seen(deps: RouteDeps, session_id: str, *, response: str) -> bool:
-    """Return whether a response is hidden, individually or with its deleted session."""
+    """Return whether a response is visible: neither hidden nor in a deleted session."""
     session = await deps.store.session(session_id)
     if session is None or session.purge_at_ms:
         return False

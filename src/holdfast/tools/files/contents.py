@@ -36,7 +36,7 @@ class Stamp:
 
 
 class FilesSeen:
-    """What each session last saw of each file, so that it does not overwrite unseen changes.
+    """Each session's last view of each file, so that it doesn't overwrite unseen changes.
 
     Kept in memory only: after a restart nothing is known, and nothing is refused because of that.
     """
@@ -56,7 +56,7 @@ class FilesSeen:
             self._sessions.popitem(last=False)
 
     def last(self, session_id: str, path: str) -> Stamp | None:
-        """What the session last saw."""
+        """Return the session's last view."""
         return self._sessions.get(session_id, OrderedDict[str, Stamp]()).get(path)
 
 

@@ -29,14 +29,14 @@ _PLACES_NAMED = 10
 
 
 class WriteFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to write."""
+    """A file to write."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     content: Annotated[str, Meta(description="The full new text of the file.")]
 
 
 class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to replace."""
+    """Text to replace."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     old_text: Annotated[
@@ -178,7 +178,7 @@ def unified_diff(path: str, before: str, *, after: str) -> str:
     """The change as a person reads it, bounded."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     was, now = len(old), len(new)
-    # What is the same at both ends need not be compared: a long file with one changed line is still shown.
+    # Common lines at both ends aren't compared, so a long file with one changed line still gets a diff.
     skipped = max(0, _lines_in_common(old, new) - _DIFF_CONTEXT)
     old, new = old[skipped:], new[skipped:]
     cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
@@ -208,7 +208,7 @@ def _moved_down(heading: str, lines: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """What a change would do to the file as it is now, even if it would be refused."""
+    """The effect of a change on the current file, even if it would be refused."""
 
     diff: str = ""
     problem: str = ""

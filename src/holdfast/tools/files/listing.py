@@ -27,7 +27,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to list."""
+    """A folder to list."""
 
     path: Annotated[
         str, Meta(description="The folder, relative to the workspace. Default: the workspace.")

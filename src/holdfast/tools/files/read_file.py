@@ -27,7 +27,7 @@ _LOOK_BYTES = 8 * 1024
 
 
 class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to read."""
+    """A file to read."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     first_line: Annotated[int, Meta(ge=1, description="The first line to show, starting at 1.")] = 1
@@ -129,7 +129,7 @@ def _lines_of_a_large_file(spot: Spot, given: ReadFileArgs, give_up: Event) -> L
             if give_up.is_set():
                 raise PathRefused("Stopped.")
         chunk = chunk.split(b"\n", to_skip)[to_skip] if chunk else b""
-        # What can be shown is small, so a few chunks hold it, however long the lines are.
+        # The shown part is small, so a few chunks contain it, however long the lines are.
         while chunk.count(b"\n") <= given.lines and len(chunk) < 4 * CHARS_MAX + _CHUNK_BYTES:
             more = file.read(_CHUNK_BYTES)
             if not more:

@@ -28,7 +28,7 @@ _BYTES_ENOUGH = 128 * 1024
 
 
 class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to search for."""
+    """A pattern to search for."""
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2_000, description="A regular expression.")]
     path: Annotated[str, Meta(description="The folder to search, relative to the workspace.")] = ""
@@ -57,7 +57,7 @@ class Enough(Sink):
         return len(self._data) >= _BYTES_ENOUGH or self._data.count(b"\n") > MATCHES_MAX
 
     def lines(self) -> list[str]:
-        """What came, by line."""
+        """Return the output by line."""
         if self._rest:
             self._keep([self._rest])
             self._rest = b""
@@ -212,7 +212,7 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
 
 def _left_out(folder: Folder, glob: str) -> Iterator[str]:
     if glob and not glob.startswith("!"):
-        # What lets folders of this name in lets in those that git ignores, too: only if it must.
+        # Including folders of this name also includes ignored ones, so do it only if needed.
         last = re.sub(r"[]}\\]", "/*", glob).rpartition("/")[2]  # up to there anything may fit, also a slash
         if fnmatchcase(FILE_ONLY, last.lower()):
             yield from (f"--iglob=!{FILE_ONLY}", f"--iglob={FILE_ONLY}/")

@@ -25,7 +25,7 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 
 class SendFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to send."""
+    """A file to send."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     caption: Annotated[
@@ -34,7 +34,7 @@ class SendFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SendFile(Tool):
-    """Sends a file; whoever runs the chat delivers what the log says, once."""
+    """Sends a file. The chat's owner delivers it from the log, exactly once."""
 
     args_type = SendFileArgs
     spec = spec_of(

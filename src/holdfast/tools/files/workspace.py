@@ -1,6 +1,6 @@
 """Keeps paths inside the workspace, however they are spelled and even if a link is swapped meanwhile.
 
-What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
+Guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
 its opened parent without following links. Links are read and followed here, so one is followed only
 if it stays inside; ".." returns to the folder that the walk came from. The file is then used through its
 opened parent. A link that is swapped between check and use is therefore refused, not followed; and a path
@@ -8,7 +8,7 @@ that was judged leads where it led then, or is refused, even if both are inside.
 files are opened; devices, FIFOs and sockets are refused before they are touched. So are `kept_out` paths,
 Holdfast's own files: opening and closing its database here would release this process's locks on it.
 
-What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
+Not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
 moves out of the workspace while it is in use is still used.
 """
 
@@ -57,7 +57,7 @@ class Spot:
     inside: str  # its path in the workspace, links resolved
 
     def look(self) -> os.stat_result | None:
-        """What is there, or None."""
+        """Return the file's status, or None."""
         try:
             return os.stat(self.name, dir_fd=self.folder_fd, follow_symlinks=False)
         except FileNotFoundError:

@@ -30,7 +30,7 @@ Bringer: TypeAlias = tuple[str, str]  # a session, and a client of it
 
 @dataclass(slots=True)
 class _Brought:
-    """What one client brought."""
+    """One client's servers."""
 
     configs: tuple[McpServerConfig, ...]
     servers: "McpServers"
@@ -103,7 +103,7 @@ class BroughtServers:
             await known.closing.aclose()
 
     async def _watch(self) -> None:
-        """End what nobody has renewed."""
+        """Close servers whose lease expired."""
         while True:
             await self._clock.sleep_s(self._lease_s / 4)
             now_s = self._clock.steady_s()

@@ -19,7 +19,7 @@ class BadMcpServer(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOAuthConfig:
-    """What is known of a sign-in beforehand; everything else is discovered."""
+    """The configured part of a sign-in; everything else is discovered."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
@@ -89,7 +89,7 @@ class McpPatience:
 
     connect_s: float = 30.0  # from its start to its list of tools
     list_s: float = 30.0  # a list that is asked for again
-    ping_s: float = 5.0  # a server that did not answer in time is asked whether it lives
+    ping_s: float = 5.0  # an unresponsive server is pinged
     wait_s: float = 10.0  # a call waits so long for a server that is being started
     cancel_s: float = 1.0  # a cancelled call waits so long for its cancellation to be written
     exit_s: float = 1.0  # after its standard input was closed, before it is killed

@@ -65,7 +65,7 @@ _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | Input
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """What to call: the server's own name of a tool, and its arguments."""
+    """A call: the server's own name of a tool, and its arguments."""
 
     tool: str
     args: Mapping[str, object]
@@ -176,7 +176,7 @@ class McpConnection:
         return task
 
     async def give_up(self, call: asyncio.Task[Answer], *, within_s: float) -> None:
-        """Cancel the call by protocol, and wait up to a limit until the server is told."""
+        """Send a cancellation to the server, with a time limit."""
         call.cancel()
         self.suspect = True
         self.news.set()

@@ -135,7 +135,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What one exchange may take: until when on the clock of its call, and how many bytes."""
+    """The limits of one exchange: its deadline on the call's clock, and its bytes."""
 
     timer: CallTimer
     deadline_s: float | None
@@ -175,7 +175,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it, and answer in the server's place if that fails."""
-        # A server can make the SDK connect again and again, without a pause if it says so.
+        # A server can make the SDK reconnect repeatedly, without a pause if it requests that.
         await asyncio.sleep(self._allowance.book())
         if self.is_of_sign_in(request):
             return await self._of_sign_in(request)
@@ -228,7 +228,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     @staticmethod
     async def said(response: httpx2.Response) -> str:
-        """What an error says in words."""
+        """Describe an error."""
         try:
             return msgspec.json.decode(await response.aread(), type=_Failure).error.message
         except (msgspec.DecodeError, httpx2.StreamError):
@@ -335,7 +335,7 @@ def _is_notification(request: httpx2.Request) -> bool:
 
 def sockets(url: str) -> httpx2.AsyncHTTPTransport:
     """The limited transport; imports and reads certificates, so call it off the loop."""
-    # Without TLS nobody needs the certificates, and reading them takes a while.
+    # The certificates aren't needed without TLS, and reading them takes a while.
     tls = url.startswith("https:")
     context = httpx2.create_ssl_context(trust_env=False) if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=8)
@@ -350,7 +350,7 @@ def client_on(
         transport=transport,
         headers={**config.headers, "accept-encoding": "identity"},
         auth=auth,
-        # How long a request may take is said by the transport; here only how long it may take to begin.
+        # The transport limits the duration of a request; this only limits the time until it starts.
         timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
         trust_env=False,
     )

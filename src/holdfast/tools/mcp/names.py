@@ -1,4 +1,4 @@
-"""What the model is told about a server's tools: unambiguous names and limited descriptions.
+"""Names and descriptions of a server's tools for the model: unambiguous and bounded.
 
 Everything here comes from an untrusted server.
 """
@@ -60,7 +60,7 @@ def spec_for(name: str, server: str, *, description: str, schema: Mapping[str, o
 
 def plain(text: str, *, chars_max: int, keep: str = "") -> str:
     """Text without control codes and invisible characters, up to a length."""
-    # What is far too long is cut before it is read: cleaning a megabyte for one line is a waste.
+    # Overlong text is cut first: cleaning a megabyte for one line is a waste.
     text = cleaned(text[: 4 * chars_max])
     text = "".join(one if one in keep or _is_visible(one) else " " if one.isspace() else "" for one in text)
     text = text.strip()
@@ -95,7 +95,7 @@ def _cleaned_name(name: str) -> str:
 
 
 def _numbered(wanted: Mapping[str, str], *, chars_max: int) -> dict[str, str]:
-    # Who bears its name unchanged keeps it; the others take what is left, in order of their own names.
+    # Unchanged names are kept; the others get what is left, in order of their own names.
     given: dict[str, str] = {}
     taken: set[str] = set()
     for own in sorted(wanted, key=lambda own: (own != wanted[own], own)):

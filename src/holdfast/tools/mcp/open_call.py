@@ -39,7 +39,7 @@ _DECLINED = ElicitResult(action="decline")
 
 
 class CallTimer:
-    """The deadlines of one call; they stand still while a person is asked."""
+    """The deadlines of one call, paused while a person is prompted."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class OpenCall:
             return await self._asked(text, choices)
 
     async def _asked(self, text: str, choices: tuple[str, ...]) -> str:
-        # A task of its own: the server's request may outlive the call, but the question must not.
+        # A separate task: the server's request may outlive the call, but the question mustn't.
         if self.is_over:
             raise NobodyAnswered(_OVER)
         asking = asyncio.ensure_future(self.call.ask(text, choices))
@@ -132,7 +132,7 @@ class OpenCall:
             self._asking.discard(asking)
 
     async def close(self) -> None:
-        """Ask no more; nobody waits for an answer afterwards."""
+        """Withdraw open questions, and ask no more."""
         self.is_over = True
         for asking in self._asking:
             asking.cancel()
@@ -212,7 +212,7 @@ def safe_host(url: str) -> str:
 
 
 def _without_value(one: FormField, answer: str) -> dict[str, FormValue] | ElicitResult | None:
-    """What an answer means that gives no value; None if it is no such answer."""
+    """Interpret an answer without a value; None if it has one."""
     word = answer.strip().casefold()
     if word == SKIP.casefold() and one.is_optional:
         return {} if one.default is None else {one.name: one.default}

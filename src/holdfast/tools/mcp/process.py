@@ -115,7 +115,7 @@ class ServerProcess:
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            self._wake.call()  # the loop is closed: nobody wants this server any more
+            self._wake.call()  # the loop is closed, so this server is no longer needed
 
     def _lived(self) -> Exited:
         try:
@@ -160,7 +160,7 @@ class ServerProcess:
             reap_adopted(scope)
         finally:
             pump.close()
-        # Collected last: while its entry is there, nobody else gets its pid or its group.
+        # Reaped last: until then, no other process gets its pid or group.
         code = process.poll() if survivors else process.wait()
         if code is not None:
             code = self._command.code(code)

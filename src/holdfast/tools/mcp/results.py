@@ -88,7 +88,7 @@ async def _parts(gathered: _Gathered, blobs: Blobs) -> tuple[_Part, ...]:
             gathered.texts.append(f"[{size}: omitted, there are more than {PARTS_MAX}]")
             continue
         blob = await blobs.put_blob(binary.data)
-        # A provider refuses the whole request for an image that is not what it is said to be.
+        # A provider rejects the whole request for an image with a wrong media type.
         kind = media_type_of(binary.data)
         name = plain(binary.name, chars_max=200)
         if kind and len(binary.data) <= IMAGE_BYTES_MAX:
@@ -139,9 +139,9 @@ def _take_binary(encoded: str, media_type: str, *, name: str, gathered: _Gathere
 
 
 def _is_said(structured: object, texts: list[str]) -> bool:
-    """Whether the texts already contain it: servers send both forms for different clients.
+    """Return whether the texts already contain it: servers send both forms for different clients.
 
-    Many put what they say under one name of their own, since structured content must be an object.
+    Many wrap their text in a single field, since structured content must be an object.
     """
     inner: object = structured
     if isinstance(structured, dict) and len(named := cast("dict[str, object]", structured)) == 1:

@@ -48,13 +48,13 @@ class McpStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Where a server belongs: the folder that it is told of, and where sign-ins are kept (None: nowhere)."""
+    """The root folder of a server, and where its sign-in is stored (None: nowhere)."""
 
     workspace: Path = Path()
     sign_ins: Path | None = None
 
     def sign_in_file(self, config: McpServerConfig) -> SignInFile | None:
-        """The file of the server's sign-in; None if it has keys of its own, or can have none."""
+        """Return the file of the server's sign-in; None if it has its own keys or can't sign in."""
         has_key = any(name.lower() == "authorization" for name in config.headers)
         if self.sign_ins is None or not config.url or has_key:
             return None
@@ -104,7 +104,7 @@ class McpServer:
         """The connection, waiting for one in progress; None if that takes too long."""
         if self._connection is None or self._connection.over:
             self._connected.clear()
-            self._wanted.set()  # nobody rests while somebody waits
+            self._wanted.set()  # don't pause while a caller is waiting
             try:
                 async with asyncio.timeout(self.patience.wait_s):
                     await self._connected.wait()
@@ -274,7 +274,7 @@ async def _until_over(connection: McpConnection, *, within_s: float) -> None:
 
 
 async def _none_left(connection: McpConnection) -> None:
-    """End calls that outlive their connection; all have been told that it is over."""
+    """End calls that outlive their connection."""
     if connection.calls:
         await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)
     for call in connection.calls.copy():
@@ -309,7 +309,7 @@ def error_code(error: BaseException) -> int:
 
 
 def error_text(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Describe an error in one line."""
     error = _first(error)
     text = str(error)
     return plain(text, chars_max=300) if text else type(error).__name__

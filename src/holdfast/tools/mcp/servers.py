@@ -59,7 +59,7 @@ class McpServers:
         self._configs = tuple(configs)
         self._confiner = confiner
         self._place = place or ServerPlace()
-        # Without a name of its own it must not take others' servers for what it left behind itself.
+        # Without its own name, it mustn't mistake others' servers for its leftovers.
         self._owner = owner or token_hex(8)
         self._labels = labels(names)
         self._offers: list[_Offer] = []

@@ -22,7 +22,7 @@ URL_CHARS_MAX = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInDone:
-    """What came of it."""
+    """The result of a sign-in."""
 
     tools: int
     asked: bool  # whether the server wanted a sign-in at all
@@ -60,7 +60,7 @@ async def sign_in(
 
 
 def read_redirect(url: str) -> AuthorizationCodeResult:
-    """What a sign-in page sends along when it leads back; raises SignInFailed."""
+    """Parse the parameters of the redirect; raises SignInFailed."""
     if len(url) > URL_CHARS_MAX:
         raise SignInFailed("the URL is too long")
     try:

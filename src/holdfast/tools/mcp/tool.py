@@ -61,7 +61,7 @@ class McpTool(Tool):
     def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec, as_task: bool = False) -> None:
         self.spec = spec
         self._as_task = as_task
-        # As the model is told of it: what nobody is shown cannot mislead anybody.
+        # The digest covers the text that the model sees, because hidden text can't mislead anyone.
         self._definition = definition_of(tool, spec, server.config)
         self._server = server
         self._tool = tool
@@ -110,7 +110,7 @@ class McpTool(Tool):
             if deadline is None or not deadline.expired():
                 raise
         finally:
-            # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            # Even if this task is cancelled, the cancellation is sent, within the time limit.
             await opened.close()
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)

@@ -29,9 +29,9 @@ ScopeKind: TypeAlias = Literal["user", "workspace", "chat", "skills"]
 
 
 class MemoryScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose memory it is, and what it is about; `name` is the workspace or the chat.
+    """The owner and subject of a memory; `name` is the workspace or the chat.
 
-    What is about a chat on a platform belongs to no key.
+    The memory of a chat on a platform belongs to no key.
     """
 
     kind: ScopeKind
@@ -61,7 +61,7 @@ class MemoryEdit:
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """What a memory has after something was forgotten."""
+    """The rest of a memory after something was forgotten."""
 
     texts: dict[str, str]
     proposals: tuple[e.MemoryProposed, ...] = ()
@@ -69,22 +69,22 @@ class _Left(msgspec.Struct, frozen=True):
 
 
 def user_scope(owner: str) -> MemoryScope:
-    """What is known about the one who asks."""
+    """Return the scope of the memory about the caller."""
     return MemoryScope(kind="user", owner=owner)
 
 
 def workspace_scope(owner: str, workspace: Path) -> MemoryScope:
-    """What is known about a workspace, to the one who asks."""
+    """Return the scope of the caller's memory about a workspace."""
     return MemoryScope(kind="workspace", owner=owner, name=str(workspace))
 
 
 def chat_scope(chat: str) -> MemoryScope:
-    """What is known in a chat on a platform, to nobody outside of it."""
+    """Return the scope of a chat's memory, which is separate from all others."""
     return MemoryScope(kind="chat", name=chat)
 
 
 def skills_scope(owner: str, chat: str = "") -> MemoryScope:
-    """What agents changed in skills and which they added: for the one who asks, or in a chat."""
+    """Return the scope of skills that agents changed or added, for the caller or in a chat."""
     return MemoryScope(kind="skills", name=chat) if chat else MemoryScope(kind="skills", owner=owner)
 
 
@@ -95,7 +95,7 @@ def scopes_shown(owner: str, workspace: Path, chat: str) -> tuple[MemoryScope, .
 
 def chat_of(source: str, chat: str, session_id: str) -> str:
     """The chat that a session belongs to; empty if it is no chat on a platform."""
-    # Sessions that older versions began don't say which chat it is: each is one of its own.
+    # Sessions of older versions don't name their chat, so each counts as a separate one.
     return chat or (session_id if source in CHANNEL_SOURCES else "")
 
 
@@ -213,9 +213,9 @@ class Memories:
     async def decide(
         self, scope: MemoryScope, *, accept: Sequence[str] = (), reject: Sequence[str] = (), by: str = ""
     ) -> Memory:
-        """Accept and reject proposals; raises NotRemembered at the first that can't be decided like this.
+        """Accept and reject proposals; raises NotRemembered at the first that can't be answered like this.
 
-        Whoever comes second with the other verdict is told so.
+        The second person with a different answer gets an error.
         """
         memory = await self.load(scope)
         for change_id in accept:
@@ -322,14 +322,14 @@ class Memories:
         raise NotRemembered(BUSY)
 
     async def forget(self, scope: MemoryScope, text: str) -> Sequence[str]:
-        """Remove the log: all of it, or what has the text. Returns the sessions that it came from.
+        """Remove the log, or only the lines with the text. Returns the source sessions.
 
-        Raises NotRemembered if others change the memory all the time.
-        What is left is written into a new log, also after a crash in between.
+        Raises NotRemembered if the memory keeps changing. The rest is written to a new log, even after a
+        crash in between.
         """
         note, sessions = NOTE_KEPT + scope.log_id, dict[str, None]()
         for _ in range(TRIES_MAX):
-            # Read before the memory: whoever puts another one meanwhile may know of a newer memory.
+            # Read before the memory: another writer may have seen a newer memory in the meantime.
             pending = await self._pending(note)
             memory = await self.load(scope)
             sessions |= dict.fromkeys(_sessions_of(memory, text))
@@ -437,7 +437,7 @@ def _sessions_of(memory: Memory, text: str) -> tuple[str, ...]:
 
 
 def _has_any_of(now: Memory, before: Memory, text: str) -> bool:
-    """Whether what was to be forgotten is there: the text or, if it is empty, anything from before."""
+    """Return whether the text to forget is there or, if it's empty, anything at all."""
     if not text:
         return bool(
             now.texts.items() & before.texts.items() or now.proposals.keys() & before.proposals.keys()
@@ -447,7 +447,7 @@ def _has_any_of(now: Memory, before: Memory, text: str) -> bool:
 
 
 def _left(memory: Memory, text: str) -> _Left:
-    """What the memory has without the text."""
+    """Return the memory without the text."""
     texts = {name: _without(words, text) for name, words in memory.texts.items() if text not in name}
     kept = {name: words for name, words in texts.items() if words}
     proposals = (_left_proposal(one, kept, text) for one in memory.proposals.values())

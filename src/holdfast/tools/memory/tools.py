@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w{3,}")
 
 
 class RememberArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to remember."""
+    """A fact to remember."""
 
     about: Annotated[
         Literal["user", "workspace"],

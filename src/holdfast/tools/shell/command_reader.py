@@ -78,7 +78,7 @@ class CommandReader:
             return tuple(child.pid for child in self._living)
 
     def _read(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
-        # Whoever is before us may have to wait for a process to start.
+        # Earlier callers may have to wait for a process to start.
         if not self._slots.acquire(timeout=START_S + self._patience_s):
             return unread(argv, TOO_SLOW)
         try:

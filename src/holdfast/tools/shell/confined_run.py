@@ -1,4 +1,4 @@
-"""What surrounds one confined command: its way to the network, and the watch over protected paths."""
+"""The context of one confined command: its network proxy, and the check of protected paths."""
 
 import asyncio
 from dataclasses import replace

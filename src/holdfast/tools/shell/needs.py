@@ -1,4 +1,4 @@
-"""What a command asks to have lifted of the sandbox, and what the model is told when it met its limits."""
+"""Requests of commands for access beyond the sandbox, and hints for the model about blocked access."""
 
 import json
 import os
@@ -58,7 +58,7 @@ Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 
 
 class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the command needs beyond the sandbox."""
+    """The command's needs beyond the sandbox."""
 
     network: Annotated[
         Items, Meta(description='Hosts it connects to, such as "pypi.example". ["*"] means every host.')
@@ -80,9 +80,9 @@ def lift_for(
     *,
     connects_to: Callable[[], Iterable[str]] = tuple,
 ) -> Lift:
-    """What is lifted of this sandbox if the person agrees; raises BadArguments. It resolves links: blocks.
+    """Return the access to lift if the person approves; raises BadArguments. Resolves links, so it blocks.
 
-    A command needs the hosts that it is known to connect to, whether or not the agent said so.
+    A command needs the hosts that it's known to connect to, even if the agent didn't request them.
     """
     if confiner is None or confiner.sandbox.confines is None:
         return Lift()
@@ -91,7 +91,7 @@ def lift_for(
     named = needs.network or confiner.profiles.leaves_out(connects_to())
     every = EVERY_HOST in named
     hosts = () if every else _hosts(named)
-    # Only a namespace of its own leads a command's connections through our proxy.
+    # Only a separate namespace routes a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
     place = Workspace(workspace)
     write = {_writable(place.resolved(path), workspace) for path in needs.write}
@@ -128,9 +128,9 @@ def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def limits_met(output: str) -> tuple[str, str]:
-    """What the sandbox may have blocked, and how the agent can request it; each can be empty.
+    """Describe what the sandbox may have blocked, and how the agent can request it; each can be empty.
 
-    If the output names the host or the path, both say exactly that.
+    If the output names the host or the path, both name it exactly.
     """
     if not _LIMITS_MET.search(output):
         return "", ""

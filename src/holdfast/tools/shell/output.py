@@ -44,7 +44,7 @@ class Capture:
         return False
 
     def text(self, shown: Shown | None = None) -> tuple[str, str]:
-        """What the model is shown, and a sentence about what was left out, if anything."""
+        """Return the text for the model, and a note about omitted output, if any."""
         shown = shown or Shown()
         if self.total_bytes == len(self._head) + len(self._tail):
             return shorten(cleaned(_decoded(self._head + self._tail)), shown)

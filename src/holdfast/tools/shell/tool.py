@@ -49,7 +49,7 @@ _LEASE_LOST = (
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to run."""
+    """A command to run."""
 
     command: Annotated[str, Meta(min_length=1, description="The bash command line.")]
     directory: Annotated[
@@ -70,7 +70,7 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellWorld:
-    """What the shell tool depends on; `environment` comes from the caller, without keys."""
+    """The dependencies of the shell tool. `environment` comes from the caller, without keys."""
 
     environment: Mapping[str, str]
     background: Background
@@ -129,7 +129,7 @@ class Shell(Tool):
         )
 
     def _shortfall(self, args: Mapping[str, object], workspace: Path, lift: Lift) -> str:
-        """What the sandbox can't keep the command from in this workspace."""
+        """Return what the sandbox can't prevent in this workspace."""
         confinement = self.confinement(args, workspace=workspace, lift=lift)
         if confinement is None:
             return ""
@@ -138,7 +138,7 @@ class Shell(Tool):
         return " ".join(filter(None, [confinement.shortfall, UNWATCHED if unwatched else ""]))
 
     def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
-        """What this command runs in; None if that is no sandbox. Blocks."""
+        """Return this command's confinement; None without a sandbox. Blocks."""
         if self._world.confiner is None:
             return None
         given = parsed(ShellArgs, args)
@@ -239,7 +239,7 @@ class Shell(Tool):
             raise
         jobs.close_after(job, run)
         try:
-            # A server that cannot bind its port says so at once, and the model should hear it.
+            # A server that can't bind its port fails immediately, and the model should see that.
             await asyncio.wait([job.ended], timeout=self._world.early_end_s)
             output = await jobs.read(job, since=0)
         except BaseException:

@@ -14,12 +14,12 @@ _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
 class BadSkill(Exception):
-    """What was found is no skill; the text says why."""
+    """Not a valid skill. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillText:
-    """What a SKILL.md says; `allowed_tools` is shown to people and grants nothing."""
+    """The content of a SKILL.md. `allowed_tools` is shown to people and grants nothing."""
 
     name: str
     description: str

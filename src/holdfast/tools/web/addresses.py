@@ -14,7 +14,7 @@ from yarl import URL
 from holdfast.policy.public_addresses import IPAddress, is_public
 
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa", "onion")
-# What stands in a name or an address; in particular no percent sign, which may hide another character.
+# Characters of a name or an address; no percent sign, which can hide another character.
 _HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}\Z")
 
 

@@ -32,7 +32,7 @@ _CHARSET = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What fetching a URL returned."""
+    """The result of fetching a URL."""
 
     url: str
     status: int

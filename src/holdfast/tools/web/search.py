@@ -37,9 +37,9 @@ ADDRESSES: Mapping[SearchService, str] = MappingProxyType(
 
 
 class WebSearchArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to search for."""
+    """A web search."""
 
-    query: Annotated[str, Meta(min_length=1, max_length=400, description="What to search for.")]
+    query: Annotated[str, Meta(min_length=1, max_length=400, description="The search terms.")]
     count: Annotated[int, Meta(ge=1, le=RESULTS_MAX, description="Number of results.")] = 5
 
 

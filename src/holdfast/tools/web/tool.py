@@ -44,14 +44,14 @@ _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class FetchUrlArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to fetch."""
+    """A URL to fetch."""
 
     url: Annotated[str, Meta(min_length=1, max_length=8_000, description="An http or https URL.")]
     raw: Annotated[bool, Meta(description="Return HTML instead of text.")] = False
 
 
 class _Dropped:
-    """Output that nobody reads."""
+    """Discards output."""
 
     def take(self, data: bytes) -> bool:  # noqa: ARG002 - it is dropped
         return False
