@@ -50,7 +50,7 @@ const UNREACHABLE: Trouble = {
   status: 0,
   param: null,
 };
-const UNREADABLE: Trouble = { ...UNREACHABLE, message: "The server sent a response this page can't read." };
+const UNREADABLE: Trouble = { ...UNREACHABLE, message: "The server returned an invalid response." };
 const FILE_GONE: Trouble = { ...UNREACHABLE, message: "Can't read this file." };
 const PATIENCE_MS = 30_000;
 const LONG_PATIENCE_MS = 180_000;

@@ -30,7 +30,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { command: "find", words: "Search in this chat", keys: ["mod+shift+f"] },
   { command: "composer", words: "Go to the message field", keys: ["mod+i", "c"] },
   { command: "stop", words: "Stop the run", keys: ["mod+."] },
-  { command: "answer", words: "Go to what waits for your answer", keys: ["alt+a", "a"] },
+  { command: "answer", words: "Go to the pending request", keys: ["alt+a", "a"] },
   { command: "inbox", words: "Show the inbox", keys: ["alt+i", "i"] },
   { command: "previous", words: "Previous chat", keys: ["alt+arrowup"] },
   { command: "next", words: "Next chat", keys: ["alt+arrowdown"] },

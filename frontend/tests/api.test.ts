@@ -81,7 +81,7 @@ test("an answer that does not end in three minutes is given up", async () => {
 test("an answer that is no JSON is said to be unreadable, and none at all is fine", async () => {
   const asking = call("GET", "/portal");
   answer(new Response("<html>Welcome to our network</html>"));
-  assert.equal(trouble(await asking), "The server sent a response this page can't read.");
+  assert.equal(trouble(await asking), "The server returned an invalid response.");
   const refused = call("GET", "/big");
   const safari = new Response("<html>", { status: 413 });
   safari.json = () => Promise.reject(new DOMException("The string did not match", "SyntaxError"));

@@ -59,9 +59,9 @@ for (const kind of ["approval", "question"] as const) {
 test("a settled approval says for how long it holds and what it covers", () => {
   for (const [choice, width, words] of [
     ["once", "exact", "Allowed once"],
-    ["session", "exact", "Allowed in this chat, exactly this"],
-    ["session", "similar", "Allowed in this chat, with similar ones"],
-    ["always", undefined, "Always allowed, exactly this"],
+    ["session", "exact", "Allowed in this chat, exact match only"],
+    ["session", "similar", "Allowed in this chat, including similar ones"],
+    ["always", undefined, "Always allowed, exact match only"],
     ["deny", "exact", "Denied"],
   ] as const) {
     const ask = newAsk(ASKED.approval, 7);

@@ -33,7 +33,7 @@ test("a delivery is one line with what became of it last, newest first", () => {
     linesOf(entries).map(({ words, kind, why }) => [words, kind, why]),
     [
       ["Ignored", "waiting", "it was too late"],
-      ["May have arrived", "silent", "the connection was cut; it is sent again, marked"],
+      ["Not confirmed", "silent", "the connection was cut; it is sent again, marked"],
       ["Received: a message", "good", ""],
     ],
   );
@@ -58,12 +58,12 @@ test("events that say nothing to people have no line, and a failed connection is
 test("what waits and what was lost is counted in words", () => {
   const troubled = { ...CHANNEL, awaited: 1, rejected: 2, given_up: 1 };
   assert.deepEqual([waitingOf(CHANNEL), undeliveredOf(CHANNEL)], ["Nothing", ""]);
-  assert.equal(waitingOf(troubled), "1 message without an answer yet");
+  assert.equal(waitingOf(troubled), "1 unanswered message");
   assert.equal(
     undeliveredOf(troubled),
-    "2 messages that Telegram refused, 1 message that may not have arrived. The log says why.",
+    "2 messages rejected by Telegram, 1 message possibly lost. See the log.",
   );
-  assert.match(undeliveredOf({ ...troubled, kind: "webhooks" }), /that the receiver refused/);
+  assert.match(undeliveredOf({ ...troubled, kind: "webhooks" }), /rejected by the receiver/);
 });
 
 test("who pairs again after being revoked is someone new, and who is allowed by id is not paired", () => {

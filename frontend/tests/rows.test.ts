@@ -129,7 +129,7 @@ test("how a tool call stands is said truthfully", () => {
   const tool = (more: Record<string, unknown>) => made("tool", more) as ToolEntry;
   assert.equal(standingOf(tool({ ok: true, ending: "finished" }), undefined).words, "Done");
   assert.equal(standingOf(tool({ ok: false, ending: "finished" }), undefined).words, "Failed");
-  assert.equal(standingOf(tool({ ok: false, ending: "unknown" }), undefined).words, "Outcome unknown");
+  assert.equal(standingOf(tool({ ok: false, ending: "unknown" }), undefined).words, "Result unknown");
   const open = made("ask", { ask: "approval", state: "open" }) as AskEntry;
   assert.equal(standingOf(tool({ state: "asked" }), open).words, "Waiting for you");
   assert.equal(

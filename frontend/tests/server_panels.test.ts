@@ -88,14 +88,14 @@ test("a target's health counts from when the server said so", () => {
   };
   assert.deepEqual(healthOf(target, NOW, NOW), {
     kind: "unknown",
-    words: "Not tried yet",
-    why: "No call since the server started.",
+    words: "Not used yet",
+    why: "No calls since the server started.",
   });
   const gated = { ...target, health: "waiting" as const, gated_ms: 90_000 };
-  assert.equal(healthOf(gated, NOW, NOW + 30_000).words, "Waits for 1:00");
+  assert.equal(healthOf(gated, NOW, NOW + 30_000).words, "Paused for 1:00");
   const silent = { ...target, health: "silent" as const, silent_ms: 30_000, silent_times: 3 };
-  assert.match(healthOf(silent, NOW, NOW).why, /^3 calls in a row got no answer. It is tried again in 0:30/);
-  assert.match(healthOf({ ...silent, silent_ms: 0 }, NOW, NOW).why, /The next call tries it again/);
+  assert.match(healthOf(silent, NOW, NOW).why, /^3 calls in a row got no answer. Retry in 0:30/);
+  assert.match(healthOf({ ...silent, silent_ms: 0 }, NOW, NOW).why, /The next call retries it/);
   assert.equal(callsOf({ ...target, active_calls: 2, waiting_calls: 1 }), "2 running, 1 waiting");
 });
 
@@ -108,10 +108,10 @@ test("what was learned is said beside how long the program waits", () => {
       { input_tokens_min: 10_000, calls: 50, first_event_p95_s: 30, waits_s: 90 },
     ],
   };
-  assert.equal(patienceOf(target), "1 min (learned) for an answer to begin, any time between its pieces");
+  assert.equal(patienceOf(target), "1 min (learned) to the first token, no limit between chunks");
   assert.deepEqual(learnedOf(target), [
-    "Small requests: 95 % begin within 20 s (last 1 call)",
-    "From 10\u202f000 tokens: 95 % begin within 30 s (last 50 calls); waits 1 min 30 s",
+    "Small requests: 95% start within 20 s (last 1 call)",
+    "From 10\u202f000 tokens: 95% start within 30 s (last 50 calls); limit 1 min 30 s",
   ]);
 });
 
@@ -128,7 +128,7 @@ test("servers are shown only where there can be several, with what a lease means
   const shared = { ...alone, name: "web-1", lease_left_s: 3.25, homes: ["node:web-1", "volume:data"] };
   assert.equal(areSeveral([alone]), false);
   assert.equal(areSeveral([shared]), true);
-  assert.equal(leaseOf(alone).words, "None needed");
+  assert.equal(leaseOf(alone).words, "Not needed");
   assert.deepEqual(leaseOf(shared), { kind: "good", words: "Renewed; 3.3 s left" });
   assert.equal(leaseOf({ ...shared, lease_left_s: 0 }).kind, "silent");
   assert.equal(sharedWith(shared), "data");

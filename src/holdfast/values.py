@@ -14,7 +14,7 @@ BlobRef: TypeAlias = Annotated[str, "blob"]
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
 CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
-# Logs of what acts by itself: they aren't conversations, so no list, search or route of sessions has them.
+# Logs of autonomous features: they aren't conversations, so session lists, searches and routes exclude them.
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
 MEMORY = "memory"
 AUTOMATION_SOURCES = (*LOG_SOURCES, CHANNEL, MEMORY)
@@ -162,7 +162,7 @@ class MemoryOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run may use up; 0 is no limit."""
+    """A run's budget; 0 means no limit."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -200,7 +200,7 @@ class ParentLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChildUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a sub-agent used, its own sub-agents included; `cost_usd` is the part whose price is known."""
+    """A sub-agent's usage, including its own sub-agents. `cost_usd` covers calls with a known price."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -229,7 +229,7 @@ class ClientTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client's own tool returned for one call."""
+    """The result of a client's own tool for one call."""
 
     tool_call_id: str
     text: str
@@ -246,7 +246,7 @@ class SentFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the caller asked for with this run; empty means the server's own setting."""
+    """The caller's settings for this run. Empty means the server's setting."""
 
     model: str = ""
     instructions: str = ""
@@ -266,13 +266,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tools: tuple[
         str, ...
     ] = ()  # the names of tools that the run may use, of those that there are; empty: all
-    unattended: bool = False  # what would be asked is refused, because nobody is there
+    unattended: bool = False  # anything that needs approval is denied, because it's unattended
     offline: bool = False  # tools must not use the network
     client: str = ""  # the API key that brought the client tools, and alone may return their results
     purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
     takes_files: bool = False  # the caller's chat can show files that the agent sends
     plan_first: bool = False  # only reading tools until a person accepts the plan
-    goal: bool = False  # the message is a goal: the run goes on until the model shows that it is reached
+    goal: bool = False  # the message is a goal: the run continues until the model proves that it's reached
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -287,7 +287,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lift(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an approval lifts of the sandbox for one command; empty means that it runs inside."""
+    """The sandbox restrictions that an approval lifts for one command. Empty means none."""
 
     hosts: tuple[str, ...] = ()  # these hosts, through the proxy
     network: bool = False  # every host
@@ -339,10 +339,10 @@ class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One undo, or with `redoes` the undoing of one: what is put back in the workspace.
+    """An undo or, with `redoes`, a redo: the changes to the workspace.
 
-    `runs` are those that it takes back (or brings back) as a whole. `plan` names the exact files, and
-    `digest` is that plan's SHA-256. `snapshot` has these files, before and after it.
+    `runs` are undone (or redone) as a whole. `plan` lists the exact files, and `digest` is that plan's
+    SHA-256. `snapshot` has these files, before and after.
     """
 
     undo_id: str

@@ -153,7 +153,7 @@ async def test_a_sub_agent_has_no_tool_that_its_parent_lacks() -> None:
     assert refused.ending == "not_started"
     assert "You have no tool 'rocket' to give" in refused.result
     assert done.result == "I could not"
-    assert "There is no tool 'act'" in tool_ends(theirs)[0].result
+    assert "Unknown tool 'act'" in tool_ends(theirs)[0].result
     assert acted == []
 
 
@@ -243,7 +243,7 @@ async def test_the_verbs_reach_a_sub_agent_in_the_background() -> None:
     assert texts[3].startswith("> look")
     assert texts[4].startswith("agent-1 was stopped. It didn't finish.")
     assert texts[5] == "agent-1: ended, cancelled"
-    assert texts[6] == "agent-1 has ended, so it can't be told anything."
+    assert texts[6] == "agent-1 has ended, so it can't receive messages."
     assert "There is no sub-agent 'agent-7'. There are: agent-1." in texts[7]
 
 
@@ -266,7 +266,7 @@ async def test_no_more_than_so_many_work_at_once_and_no_deeper_than_so_many_leve
         assert answer(log, run_id) == family_answer("a", 5, 1)
         second = await send(world, "b 1 2")
         log = await world.until("s", e.RunEnded, times=2)
-        assert "There is no tool 'delegate'" in answer(log, second)
+        assert "Unknown tool 'delegate'" in answer(log, second)
     assert max(most) <= 2
 
 

@@ -89,7 +89,7 @@ async def test_unknown_tools_and_bad_arguments_are_results_that_the_model_can_ac
         await send(world)
         log = await world.until("s", e.RunEnded)
         unknown, misspelt = tool_ends(log)
-        assert "no tool 'nothing'" in unknown.result
+        assert "Unknown tool 'nothing'" in unknown.result
         assert "text" in misspelt.result
         assert {unknown.ending, misspelt.ending} == {"not_started"}
         assert ending(log).outcome == "completed"

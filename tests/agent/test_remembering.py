@@ -176,7 +176,7 @@ async def test_proposals_are_accepted_several_at_once_and_a_full_document_says_s
         await typed(world, "remember these")
         log = await world.until("s", e.RunEnded)
         assert [one.ok for one in tool_ends(log)] == [True, True, True, False]
-        assert "2,000 fit" in tool_ends(log)[-1].result
+        assert "the limit is 2,000" in tool_ends(log)[-1].result
         ids = list((await memories.load(scope)).proposals)
         memory = await memories.decide(scope, accept=ids[:2], reject=ids[2:], by="me")
         assert (memory.document, memory.proposals) == ("fact 0\nfact 1", {})

@@ -34,7 +34,7 @@ async def test_a_run_is_offered_and_can_call_only_the_tools_that_it_may_use() ->
         assert offered(chaos.seen.request(1)) == ["one"]
     assert done == ["one {}"]
     assert [end.ok for end in tool_ends(log)] == [True, False]
-    assert tool_ends(log)[1].result == "There is no tool 'two'. The tools are: one."
+    assert tool_ends(log)[1].result == "Unknown tool 'two'. Available tools: one."
 
 
 async def test_an_unattended_run_is_refused_what_would_be_asked_and_its_questions_have_no_answer() -> None:

@@ -160,7 +160,7 @@ async def test_a_message_that_cannot_be_taken_is_ignored_visibly_and_the_next_is
         found = [one.event for one in await world.log(LOG)]
     taken = [one for one in found if isinstance(one, e.ChannelUpdateTaken)]
     assert [(one.became, one.why) for one in taken] == [
-        ("ignored", "it failed: RuntimeError"),
+        ("ignored", "failed: RuntimeError"),
         ("message", ""),
     ]
 

@@ -179,7 +179,7 @@ def test_a_list_shows_actions_whole_or_only_counts_them() -> None:
     text = listed([short, long])
     assert "````\nls ``` -l\n````" in text
     assert text.count(ID) == 1
-    assert "Too long to list here: 1." in text
+    assert "Too long to list: 1." in text
     assert (is_listed_whole(short), is_listed_whole(long)) == (True, False)
     assert listed([approval("y" * 700), approval("z" * 700)]).count(ID) == 1
 

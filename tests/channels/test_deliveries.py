@@ -139,7 +139,7 @@ async def test_a_holder_that_dies_between_two_deliveries_loses_none() -> None:
             answer = await both.post(1, update_of("x"), **{SECRET: both.options.hook_secret})
             assert (answer.status, answer.code) == (503, "server_silent")
             assert answer.headers["Retry-After"] == "2"
-            assert "Server a has the channel, and it doesn't answer" in answer.json["error"]["message"]
+            assert "Server a has the channel but isn't responding" in answer.json["error"]["message"]
             telegram.world.say(ME, "two")
             hook = telegram.world.webhook
             assert hook is not None

@@ -46,7 +46,10 @@ def test_a_budget_that_runs_out_is_said_once_and_not_before() -> None:
     assert told([*begun(own), used(700), used(150), used(100)]) == [
         (
             "r/budget/0",
-            "I have used more than 80% of the budget of 1,000 tokens for this. I stop when it is used up.",
+            (
+                "This run has used more than 80% of its budget of 1,000 tokens. "
+                "It stops when the budget is used up."
+            ),
         )
     ]
     assert len(told([*begun(), used(900)], limit=own)) == 1
@@ -58,7 +61,7 @@ def test_who_waited_through_a_crash_is_told_once_and_nobody_else() -> None:
     """P9: a short pause, an orderly restart and a run that waits for a person are no news."""
     crash = e.RunResumed(at_ms=1 + HOUR_MS, run_id="r", after="crash")
     assert told([*begun(), crash, e.RunResumed(at_ms=2 + 3 * HOUR_MS, run_id="r", after="crash")]) == [
-        ("r/resumed/0", "Sorry for the wait: the server was down for 60 minutes. I continue now.")
+        ("r/resumed/0", "The server was down for 60 minutes. The run continues now.")
     ]
     assert told([*begun(), e.RunResumed(at_ms=1_000, run_id="r", after="crash")]) == []
     assert told([*begun(), e.RunResumed(at_ms=HOUR_MS, run_id="r", after="restart")]) == []

@@ -68,7 +68,7 @@ async def test_another_bot_counts_its_messages_for_itself() -> None:
                 await until(telegram, lambda texts=texts: bool(texts()))
                 telegram.world.say(ME, "/queue")
                 await until(telegram, lambda texts=texts: len(texts()) == 2)
-            assert texts() == [f"re: hi, {name}", "No messages are waiting."]
+            assert texts() == [f"re: hi, {name}", "The queue is empty."]
 
 
 async def test_a_bot_that_is_renamed_on_discord_takes_nothing_twice() -> None:

@@ -84,7 +84,7 @@ async def test_a_delivery_that_cannot_be_sent_delays_no_other_and_is_told_of() -
         sending.cancel()
         await wait_through_cancel(sending)
         assert "to 2" in carrier.sent
-        assert any("wasn't accepted here" in one for one in carrier.sent), "its chat is told"
+        assert any("was rejected here" in one for one in carrier.sent), "its chat is told"
 
 
 async def test_trouble_of_the_store_is_not_taken_for_a_bug() -> None:

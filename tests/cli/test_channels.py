@@ -57,7 +57,7 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             assert re.search(r"person allowed +7 +User 7 as approver with a code", out)
             code, _, hint = await said_by(tmp_path, "log", "other")
             assert code != 0
-            assert "no channel with this name" in hint
+            assert "No channel has this name" in hint
 
 
 async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) 
             assert re.search(r"tg +telegram +connected", (await said_by(tmp_path, "list"))[1])
         _, out, _ = await said_by(tmp_path, "list")
         assert re.search(r"tg +telegram +off", out)
-        assert "tg: No server holds this channel, so nothing comes in and nothing is sent. Start" in out
+        assert "tg: No server is running this channel. Start" in out
         code, out, _ = await said_by(tmp_path, "test", "tg", str(ME))
         assert code != 0
-        assert "No server holds this channel" in out
-        assert "No server holds this channel" in (await said_by(tmp_path, "pair", "tg"))[2]
+        assert "No server is running this channel" in out
+        assert "No server is running this channel" in (await said_by(tmp_path, "pair", "tg"))[2]
         async with serving(tmp_path):
             telegram.world.say(ME, "again")
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 2)

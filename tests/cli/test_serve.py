@@ -79,7 +79,7 @@ async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_pat
             answer = {"choice": "deny", "approval_id": asks[0]["approval_id"]}
             await server.call("POST", f"/v1/runs/{run_id}/approval", answer)
             await server.types(run_id)
-        assert "belongs to Holdfast: no tool reads or writes there" in str(chaos.seen.requests[-1].body)
+        assert "belongs to Holdfast, so tools can't access it" in str(chaos.seen.requests[-1].body)
     assert (await asyncio.to_thread(config.read_text)).startswith(text)
 
 

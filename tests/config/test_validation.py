@@ -171,7 +171,7 @@ WRONG = [
     (TARGET.replace("sk-of-main-target", "ENV:MAIN_KEY"), 7, "isn't expanded here; write env:MAIN_KEY"),
     (TARGET.replace("/v1", "/v1/chat/completions/"), 5, "must not include /chat/completions, which every"),
     (TARGET.replace("/v1", "/responses").replace('"chat"', '"responses"'), 5, "must not include /responses"),
-    ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={A='é'}\n", 1, "header 'A' cannot be sent"),
+    ("[[mcp_servers]]\nname='a'\nurl='http://x'\nheaders={A='é'}\n", 1, "header 'A' can't be sent"),
     (f"[[mcp_servers]]\nname='{'n' * 65}'\nurl='http://x'\n", 1, "a printable name of 1 to 64 characters"),
 ]
 

@@ -333,7 +333,7 @@ class Purse:
         (lambda: UNTYPED(NOBODY, store="postgresql://x"), ConfigurationError, "SQLite"),
         (lambda: UNTYPED(NOBODY, store=" "), ConfigurationError, "store is empty"),
         (lambda: UNTYPED(NOBODY, store=5), TypeError, "not int"),
-        (lambda: UNTYPED(NOBODY, tools=[add, add]), ConfigurationError, "two tools named 'add'"),
+        (lambda: UNTYPED(NOBODY, tools=[add, add]), ConfigurationError, "Two tools are named 'add'"),
         (lambda: UNTYPED(NOBODY, tools=[Purse().take]), CannotBeTool, "make it `async def`"),
         (lambda: UNTYPED(NOBODY, tools=[partial(add, 1)]), CannotBeTool, "neither a function nor a Tool"),
         (lambda: UNTYPED(NOBODY, tools=[Purse()]), CannotBeTool, "Purse object at .* neither a function"),

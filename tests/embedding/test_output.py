@@ -147,7 +147,7 @@ async def test_an_answer_that_does_not_fit_is_corrected_once() -> None:
 
 
 async def test_a_second_bad_answer_raises_with_its_text() -> None:
-    with pytest.raises(OutputInvalid, match="doesn't fit the output schema") as raised:
+    with pytest.raises(OutputInvalid, match="doesn't match the output schema") as raised:
         await run(City, "Bern", "Bern, I said")
     assert raised.value.partial == "Bern, I said"
 

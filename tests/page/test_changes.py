@@ -143,7 +143,7 @@ async def test_runs_that_cannot_return_are_opened_in_a_new_chat_even_after_a_red
         await page.reload()
         await chat.button("Files").click()
         await page.get_by_role("tab", name="Changes").click()
-        choice = page.get_by_label("Whose changes are shown")
+        choice = page.get_by_label("Run to show")
         await choice.select_option(index=1)
         panel = page.get_by_role("complementary", name="Files")
         await expect(panel.get_by_role("button", name="c", exact=True)).to_be_visible()

@@ -45,8 +45,8 @@ async def test_a_person_is_paired_talks_is_listed_and_revoked(visit: Visit) -> N
             card = panel.get_by_role("list", name="Channels").get_by_role("listitem").first
             await expect(card.get_by_text("Connected", exact=True)).to_be_visible()
             await expect(card.get_by_role("heading")).to_contain_text("Telegram · holdfast_bot")
-            people = card.get_by_role("list", name="People of tg").get_by_role("listitem")
-            await expect(people).to_have_text(re.compile(f"{ME}.*Can talk; named in the settings"))
+            people = card.get_by_role("list", name="People in tg").get_by_role("listitem")
+            await expect(people).to_have_text(re.compile(f"{ME}.*Can talk; allowed in the configuration"))
             await card.get_by_role("button", name="Pair a person with tg").click()
             made = card.get_by_role("region", name="Pairing code")
             await expect(made.get_by_text(re.compile(r"^(10:00|9:\d\d)$"))).to_be_visible()
@@ -57,7 +57,7 @@ async def test_a_person_is_paired_talks_is_listed_and_revoked(visit: Visit) -> N
                 re.compile("User 7.*Can talk and approve; paired with a code")
             )
             await expect(made.get_by_role("status")).to_have_text(
-                "User 7 is paired. The code is used up; make another for the next person."
+                "User 7 is paired. Create another code for the next person."
             )
             await expect(made).not_to_contain_text(code)
             assert await faults_of(chat.page) == []
@@ -100,22 +100,18 @@ async def test_a_test_message_says_what_became_of_it_and_trouble_is_marked(visit
             ]
             await form.get_by_label("Chat").fill("999")
             await form.get_by_role("button").click()
-            await expect(form.get_by_role("status")).to_have_text(
-                "Not accepted: Bad Request: chat not found."
-            )
+            await expect(form.get_by_role("status")).to_have_text("Rejected: Bad Request: chat not found.")
             marked = card.get_by_role("list", name="Log of tg").locator("li.silent")
-            await expect(marked).to_have_text(re.compile("Not accepted · chat 999"))
-            await card.get_by_role("button", name="Allow by id in tg").click()
+            await expect(marked).to_have_text(re.compile("Rejected · chat 999"))
+            await card.get_by_role("button", name="Allow by ID in tg").click()
             allowing = card.get_by_role("form", name="Allow a person in tg")
             await allowing.get_by_role("textbox").fill("me")
             await allowing.get_by_role("button", name="Allow").click()
-            await expect(allowing.get_by_role("alert")).to_contain_text("the platform's id of a person")
+            await expect(allowing.get_by_role("alert")).to_contain_text("user ID of the platform")
             await allowing.get_by_role("textbox").fill("77")
             await allowing.get_by_role("button", name="Allow").click()
-            await expect(card.get_by_role("list", name="People of tg")).to_contain_text("Can talk; allowed")
-            await expect(
-                card.get_by_text("1 message that Telegram refused. The log says why.")
-            ).to_be_visible()
+            await expect(card.get_by_role("list", name="People in tg")).to_contain_text("Can talk; allowed")
+            await expect(card.get_by_text("1 message rejected by Telegram. See the log.")).to_be_visible()
             await marked.scroll_into_view_if_needed()
             assert await fits(chat.page)
             assert await faults_of(chat.page) == []
@@ -150,7 +146,7 @@ async def test_the_panel_says_how_to_get_the_first_channel_and_follows_its_state
         await expect(line.locator("code")).to_have_text(["token", "app_token"])
         await panel.get_by_role("button", name="Pair a person with slack").click()
         made = panel.get_by_role("region", name="Pairing code")
-        away = made.get_by_text("The channel isn't connected now, so nobody can use the code yet.")
+        away = made.get_by_text("The channel isn't connected, so no one can use the code yet.")
         await expect(away).to_be_visible()
         answer["data"] = [{**shown, "state": "connected"}]
         await look_again(chat.page)

@@ -83,7 +83,7 @@ async def test_the_demo_model_is_offered_only_what_it_can_do(visit: Visit) -> No
     setting = Setting(options=ServerOptions(page=page, model="demo"))
     async with demo_server() as demo, served(demo_target(demo.base_url), setting=setting) as server:
         chat = await visit(server.url)
-        await chat.sees("The demo model answers.")
+        await chat.sees("You're using the demo model.")
         offered = chat.page.get_by_role("region", name="What should we work on?").get_by_role("button")
         await expect(offered).to_have_count(3)
         for nth in range(3):
@@ -152,7 +152,7 @@ async def test_files_are_chosen_pasted_and_dropped_up_to_20_of_them(visit: Visit
               document.querySelector('main').lastElementChild.dispatchEvent(new DragEvent('drop', drop));
             }"""
         )
-        await chat.sees("You can attach up to 20 files. The rest were left out.")
+        await chat.sees("You can attach up to 20 files. The rest weren't added.")
         await expect(attachments).to_have_count(20)
 
 

@@ -48,7 +48,7 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
         await chat.state("Reconnecting")
         # Nobody knows what the run does, so that nothing is counted.
         await expect(chat.page.locator(".live")).to_have_text(
-            re.compile("^Reconnecting.*this page will catch up$")
+            re.compile("^Reconnecting.*this page catches up$")
         )
         await expect(chat.answers.last).to_have_text("half of it")
         port = int(re.findall(r":(\d+)", url)[0])

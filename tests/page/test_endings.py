@@ -25,7 +25,7 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         await server.served.ended(await server.served.start(session_id="refused"))
         await server.served.ended(await server.served.start(session_id="truncated"))
         chat = await visit(f"{server.url}/s/budget")
-        verdict = chat.talk.get_by_role("group", name="How the run ended")
+        verdict = chat.talk.get_by_role("group", name="Run outcome")
         await expect(verdict.locator("strong")).to_have_text("The run reached its budget of 1 model answer.")
         await expect(verdict).to_contain_text(
             "send another message to continue, or set a larger budget.turns"

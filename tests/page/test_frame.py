@@ -107,7 +107,7 @@ async def test_a_log_of_any_length_is_read_in_pages_and_shown_in_part(visit: Vis
         await chat.sees("Question 300: where does the time go?")
         await chat.button("Timeline").click()
         panel = chat.page.get_by_role("complementary", name="Timeline")
-        await panel.get_by_role("combobox", name="What the timeline shows").select_option("Whole chat")
+        await panel.get_by_role("combobox", name="Timeline scope").select_option("Whole chat")
         await expect(panel).to_contain_text(re.compile(r"1.000 events"))
         assert await panel.get_by_role("listitem").count() < 100
         await panel.get_by_role("button", name="Earlier events, up to 2001").click()

@@ -227,7 +227,7 @@ async def test_an_answer_that_has_gone_silent_is_waited_for(visit: Visit) -> Non
         await chat.answered("half")
         await says(chat, "Waiting for m")
         await chat.page.context.set_offline(True)
-        await expect(live(chat)).to_have_text("Offlinenothing is lost; this page will catch up")
+        await expect(live(chat)).to_have_text("Offlinenothing is lost; this page catches up")
         gate.open()
         await chat.page.context.set_offline(False)
         await chat.answered("half whole")

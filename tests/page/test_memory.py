@@ -24,7 +24,7 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
         chat = await visit(server.url)
         await chat.say("I like tea, have a cat and live on Mars")
         await chat.answered("noted")
-        here = chat.page.get_by_role("region", name="Proposed for memory")
+        here = chat.page.get_by_role("region", name="Proposed memories")
         await expect(here.get_by_role("listitem")).to_have_count(4)
         assert await faults_of(chat.page) == []
         moon = here.get_by_role("listitem").filter(has_text="Moon")
@@ -51,8 +51,8 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
         await memory.get_by_role("button", name="Undo").first.click()
         await expect(memory.locator(".memory-words")).to_have_text("likes tea")
         await memory.get_by_text("Forget", exact=True).click()
-        await memory.get_by_role("button", name="Forget everything for good").click()
-        await expect(memory).to_contain_text("These chats still contain it")
+        await memory.get_by_role("button", name="Forget everything permanently").click()
+        await expect(memory).to_contain_text("These chats are its source or still contain it.")
         await expect(memory.locator(".memory-words")).to_have_count(0)
 
 
@@ -87,9 +87,9 @@ async def test_what_was_learned_today_is_taken_back_with_one_click(visit: Visit)
         await chat.page.get_by_role("dialog").get_by_role("button", name="Memory").click()
         await memory.get_by_text("Forget", exact=True).click()
         await memory.get_by_role("textbox").fill("cat")
-        await memory.get_by_role("button", name="Forget it for good").click()
+        await memory.get_by_role("button", name="Forget permanently").click()
         await memory.get_by_role("button", name="Delete").click()
         assert len((await server.served.get("/api/sessions"))[1]["data"]) == 1, "it asks once more"
-        await memory.get_by_role("button", name="Delete for good?").click()
-        await expect(memory).to_contain_text("Deleted for good.")
+        await memory.get_by_role("button", name="Delete permanently?").click()
+        await expect(memory).to_contain_text("Deleted permanently.")
         assert (await server.served.get("/api/sessions?all=true"))[1]["data"] == []

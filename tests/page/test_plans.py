@@ -113,7 +113,7 @@ async def _hold_back(chat: Chat) -> None:
     await chat.is_over()
     await chat.say("/stop now")
     await expect(said).to_have_text(
-        "There is no such command; /help lists them. Send it again if it is a message."
+        "Unknown command; /help lists them. To send it as a message, send it again."
     )
     await expect(said.locator("code")).to_have_text("/help")
     await expect(chat.people).to_have_count(2)

@@ -31,11 +31,11 @@ async def test_a_target_that_asked_to_wait_is_tried_from_the_page_once_however_o
         page = chat.page
         await chat.button("Settings").click()
         settings = page.get_by_role("dialog", name="Settings")
-        await expect(settings.get_by_text(re.compile(r"Waits for (5\d:|1 h)"))).to_be_visible()
+        await expect(settings.get_by_text(re.compile(r"Paused for (5\d:|1 h)"))).to_be_visible()
         await settings.get_by_role("button", name="Targets").click()
         panel = page.get_by_role("dialog", name="Targets")
         target = panel.get_by_role("listitem").filter(has_text="main")
-        await expect(target.get_by_text("The provider asked for a pause.")).to_be_visible()
+        await expect(target.get_by_text("The provider requested a pause.")).to_be_visible()
         await expect(target).to_contain_text(re.compile(r"Rate limited, (just now|\d+ min ago)"))
         await expect(target.get_by_text(re.compile("wait until the limit resets"))).to_be_visible()
         button = target.get_by_role("button", name=re.compile("^Try(ing| now) main$"))
@@ -43,12 +43,12 @@ async def test_a_target_that_asked_to_wait_is_tried_from_the_page_once_however_o
         await gate.reached()
         await button.press("Enter")
         gate.open()
-        await expect(target.get_by_text(re.compile("Answered in .*, first word after"))).to_be_visible()
+        await expect(target.get_by_text(re.compile("Answered in .*, first token after"))).to_be_visible()
         await expect(target.get_by_text("Ready", exact=True)).to_be_visible()
         assert await faults_of(page) == []
         assert server.chaos.seen.requests_seen == 2
         await server.served.post("/api/targets/main/try")  # by someone else: the page sees it by itself
-        await expect(target.get_by_text("The provider asked for a pause.")).to_be_visible()
+        await expect(target.get_by_text("The provider requested a pause.")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(panel).to_have_count(0)
         await expect(chat.button("Settings")).to_be_focused()
@@ -69,10 +69,10 @@ async def test_usage_is_shown_by_day_and_chat_and_saved_as_a_file_on_a_phone_too
         panel = page.get_by_role("dialog", name="Usage")
         await expect(panel.get_by_text("Cost unknown")).to_be_visible()
         await expect(
-            panel.get_by_text(re.compile("1 call went to models whose price isn't known"))
+            panel.get_by_text(re.compile("1 call went to models with unknown prices"))
         ).to_be_visible()
         await expect(panel.get_by_text(re.compile("No API key has a budget"))).to_be_visible()
-        await expect(panel.get_by_role("img", name=re.compile("^7 days; the most was"))).to_be_visible()
+        await expect(panel.get_by_role("img", name=re.compile("^7 days; peak"))).to_be_visible()
         table = panel.get_by_role("region", name="Usage table")
         await expect(table.get_by_role("row")).to_have_count(2)
         await panel.get_by_text("Chat", exact=True).click()
@@ -93,7 +93,7 @@ async def test_usage_is_shown_by_day_and_chat_and_saved_as_a_file_on_a_phone_too
         await panel.get_by_label("Last day").fill("2020-01-01")
         await expect(panel.get_by_role("alert")).to_have_text("The first day is after the last day.")
         await panel.get_by_label("Last day").fill("2020-01-03")
-        await expect(panel.get_by_text("Nothing was used in this period.")).to_be_visible()
+        await expect(panel.get_by_text("No usage in this period.")).to_be_visible()
         assert not [url for url in asked if "from=2020-01-02&to=2020-01-01" in url]
 
 
@@ -122,12 +122,12 @@ async def test_what_is_in_quarantine_is_put_back_or_deleted_in_the_settings(
         await expect(lines.filter(has_text="a⟨U+202E⟩<b>.code-workspace")).to_have_count(1)
         assert await faults_of(chat.page) == []
         status = chat.page.locator(".quarantine").get_by_role("status")
-        await lines.filter(has_text="AGENTS.md").get_by_role("button", name="Put back").click()
-        await expect(status).to_contain_text("Put back.")
+        await lines.filter(has_text="AGENTS.md").get_by_role("button", name="Restore").click()
+        await expect(status).to_contain_text("Restored.")
         assert await asyncio.to_thread((tmp_path / "work" / "AGENTS.md").read_text) == "theirs"
         await expect(lines).to_have_count(3)
         await lines.filter(has_text=".envrc").get_by_role("button", name="Delete").click()
-        await lines.filter(has_text=".envrc").get_by_role("button", name="Really delete").click()
+        await lines.filter(has_text=".envrc").get_by_role("button", name="Confirm delete").click()
         await expect(status).to_have_text("Deleted.")
         await expect(lines).to_have_count(2)
         left = await asyncio.to_thread(os.listdir, tmp_path / "work")

@@ -62,7 +62,7 @@ async def test_escape_stops_the_run_if_it_is_pressed_twice_and_closes_nothing(vi
         await chat.page.keyboard.press("Escape")
         await expect(chat.page.get_by_role("menu")).to_have_count(0)
         await chat.button("Timeline").click()
-        await chat.page.get_by_role("combobox", name="What the timeline shows").focus()
+        await chat.page.get_by_role("combobox", name="Timeline scope").focus()
         await chat.page.keyboard.press("Escape")
         await expect(chat.page.get_by_role("complementary", name="Timeline")).to_have_count(0)
         await chat.page.get_by_role("searchbox", name="Search chats").focus()
@@ -103,7 +103,7 @@ async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_bac
         await expect(chat.people.last).to_contain_text("precious words")
         await expect(chat.people.last.get_by_role("alert")).to_contain_text("Not sent yet.")
         await expect(chat.people.last.get_by_role("alert")).to_contain_text(
-            "It's sent as soon as the server accepts it."
+            "It will be sent when the server accepts it."
         )
         async with chat.page.expect_response(is_draft(""), timeout=30_000):
             await chat.page.context.set_offline(offline=False)

@@ -100,7 +100,7 @@ async def test_the_work_of_a_run_is_one_row_that_opens_to_what_went_in_and_came_
     async with visit.chatting(*scripts, setting=Setting(tools=(Counted(),))) as server:
         chat = await visit(server.url)
         await chat.say("hello")
-        verdict = chat.talk.get_by_role("group", name="How the run ended")
+        verdict = chat.talk.get_by_role("group", name="Run outcome")
         await expect(verdict.locator("strong")).to_contain_text("401")
         await expect(chat.page.get_by_text("attempt 1")).to_have_count(0)
         await verdict.get_by_role("button", name="Details", exact=True).click()
@@ -233,7 +233,7 @@ async def test_an_upload_says_truly_why_it_failed(visit: Visit, tmp_path: Path) 
         again = attachments.get_by_role("button", name="Upload note.txt again")
         await chat.page.route("**/api/blobs", lambda route: route.fulfill(body="<html>Welcome</html>"))
         await chat.page.get_by_label("Files to attach").set_input_files(path)
-        await expect(attachments).to_contain_text("The server sent a response this page can't read.")
+        await expect(attachments).to_contain_text("The server returned an invalid response.")
         await chat.page.unroute("**/api/blobs")
 
         silence = asyncio.Event()

@@ -119,7 +119,7 @@ def test_nothing_lets_a_tool_touch_what_is_holdfasts_own() -> None:
         for path in ("/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"):
             granted = (GrantRule(tool=name, paths=(path,)),)
             found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)
-            refused = Deny(f"{path} belongs to Holdfast: no tool reads or writes there.")
+            refused = Deny(f"{path} belongs to Holdfast, so tools can't access it.")
             assert found == refused, (name, path)
 
 

@@ -22,7 +22,10 @@ pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
             "AGENTS.md",
             "AGENTS.md was moved or removed while the sandbox was being set up. Run the command again.",
         ),
-        ("src", "The sandbox could not start the command, so it did not run. This is not the command's own"),
+        (
+            "src",
+            "The sandbox couldn't start the command, so it didn't run. This isn't an error of the command",
+        ),
     ],
 )
 async def test_a_sandbox_that_cannot_start_is_an_error_of_its_own_and_nothing_runs(

@@ -152,7 +152,7 @@ OUTPUTS = {
 def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for() -> None:
     """P13: a host that shows only at run time is named in the next call, and so in the question."""
     for output, needs in OUTPUTS.items():
-        assert f"with needs {needs}: a person is asked once" in limits_met(output)[1], output
+        assert f"with needs {needs}. A person has to approve once" in limits_met(output)[1], output
 
 
 def test_what_names_nothing_to_ask_for_gets_the_general_hint() -> None:

@@ -249,7 +249,7 @@ SEALS = (
     Sealed("isn't valid here", question=structs.replace(QUESTION, target="/api/sessions/t/live")),
     Sealed("isn't valid here", question=structs.replace(QUESTION, method="POST")),
     Sealed("isn't valid here", question=structs.replace(QUESTION, to="b")),
-    Sealed("its body is another one", question=structs.replace(QUESTION, body=b"another")),
+    Sealed("its body doesn't match", question=structs.replace(QUESTION, body=b"another")),
     Sealed("a key that isn't valid here", key="revoked", status=403),
 )
 
@@ -274,6 +274,6 @@ async def test_only_a_fresh_question_of_a_server_of_the_cluster_is_answered_and_
             assert (status, one.says in said) == (one.status, True), (one, said)
             if status == 200:
                 status, said = await answered(seal)
-                assert (status, "used already" in said) == (401, True)
+                assert (status, "already used" in said) == (401, True)
         assert (await answered("bm90aGluZw"))[0] == 401
         assert (await server.get(TARGET))[0] == 401

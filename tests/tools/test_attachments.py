@@ -91,6 +91,6 @@ def test_a_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
 def test_a_workspace_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     """P12: nothing is left behind."""
     (tmp_path / "attachments").write_bytes(b"a file, not a folder")
-    with pytest.raises(PathRefused, match="not a folder"):
+    with pytest.raises(PathRefused, match="isn't a folder"):
         save_attachment(Workspace(tmp_path), "a.bin", DATA)
     assert [path.name for path in tmp_path.iterdir()] == ["attachments"]

@@ -82,7 +82,7 @@ async def test_one_that_ends_at_once_is_told_of_at_once(background: Background, 
 async def test_a_job_is_its_sessions_own(background: Background, call: Call) -> None:
     job_id = await start(background, call, "sleep 1000")
     other = Call(workspace=call.workspace, session_id="session-2")
-    assert await listed(background, other) == ["No background process was started in this session."]
+    assert await listed(background, other) == ["No background processes were started in this session."]
     assert not (await kill(background, other, job_id)).ok
     await alive(call, 1)
 
@@ -97,7 +97,7 @@ async def test_as_many_as_are_allowed_are_listed_and_ended_and_one_more_is_refus
     await alive(call, 10)
     refused = await shell(background).run({"command": "true", "background": True}, call)
     assert (refused.ok, refused.ending) == (False, "not_started")
-    assert "end some of them first" in refused.text
+    assert "Stop some of them first" in refused.text
     killed = await asyncio.gather(*(kill(background, call, job_id) for job_id in job_ids))
     assert {one.text.partition(" ")[2] for one in killed} == {"has ended with signal SIGTERM."}
     assert await call.left() == []
@@ -119,10 +119,10 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
         return await few.start(sleeping, replace(call, session_id=session_id, api_key=key))
 
     first = await one_more("session-1")
-    with pytest.raises(TooManyJobs, match=r"^1 background processes are running: end"):
+    with pytest.raises(TooManyJobs, match=r"^1 background processes are running. Stop"):
         await one_more("session-1")
     await one_more("session-2")
-    with pytest.raises(TooManyJobs, match=r"^2 background processes are running in all sessions: end"):
+    with pytest.raises(TooManyJobs, match=r"^2 background processes are running in all sessions. Stop"):
         await one_more("session-3")
     await few.kill(first)
     await one_more("session-3")
@@ -224,7 +224,7 @@ async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(
     assert "new" in await read(again, call, staying, since=4)
     assert "old\nnew" in await read(again, call, staying)
     assert (await kill(again, call, staying)).text.startswith(
-        f"{staying} has ended; its exit code is not known"
+        f"{staying} has ended; its exit code is unknown"
     )
     assert await call.left() == []
     await again.close()
@@ -335,7 +335,7 @@ async def test_a_state_that_cannot_be_read_is_left_alone(
     for name, data in broken.items():
         (folder / name).write_bytes(data)
     assert await background.adopt() == []
-    assert await listed(background, call) == ["No background process was started in this session."]
+    assert await listed(background, call) == ["No background processes were started in this session."]
     assert {path.name: path.read_bytes() for path in folder.glob("*.state")} == broken
 
 

@@ -36,7 +36,7 @@ async def test_lines_are_read(call: Call) -> None:
         (
             b"a\nb\nc\nd\n",
             {"first_line": 2, "lines": 2, "numbered": False},
-            "b\nc\n[lines 2 to 3 of 4; read on with first_line=4]",
+            "b\nc\n[lines 2 to 3 of 4; continue with first_line=4]",
         ),
         (b"a\nb\n", {"first_line": 2, "numbered": False}, "b\n[lines 2 to 2 of 2]"),
         (b"a\nb\n", {"first_line": 5}, "(no line 5: the file has 2 lines)"),
@@ -58,7 +58,7 @@ async def test_a_long_file_is_read_piece_by_piece(call: Call) -> None:
         *lines, note = result.text.splitlines()
         assert len(result.text) < 51_000
         seen += lines
-        if "read on" not in note:
+        if "continue with" not in note:
             break
         first = int(note.partition("first_line=")[2].rstrip("]"))
     assert seen == [f"line {number}" for number in range(1, 20_001)]
@@ -74,7 +74,7 @@ async def test_a_huge_file_is_read_without_reading_it_whole(call: Call) -> None:
     assert path.stat().st_size > WHOLE_BYTES_MAX
     assert (
         await read(call, lines=2)
-    ).text == "     1\tfirst\n     2\tsecond\n[lines 1 to 2; read on with first_line=3]"
+    ).text == "     1\tfirst\n     2\tsecond\n[lines 1 to 2; continue with first_line=3]"
     assert "    21\tlast" in (await read(call, first_line=21)).text
     for beyond in (22, 10**15, 10**30):
         assert (await read(call, first_line=beyond)).text == f"(no line {beyond:,}: the file ends before)"
@@ -140,9 +140,9 @@ async def test_an_edit_that_is_not_clear_changes_nothing(call: Call) -> None:
     path = call.workspace / "file"
     for data, old, new, why in (
         (b"a a\na\n", "a", "b", "3 times (lines 1, 1, 2)"),
-        (b"abc", "x", "y", "is not in file"),
-        (b"abc", "a", "a", "nothing to change"),
-        (b"caf\xe9 a", "a", "b", "not UTF-8 (byte 3)"),
+        (b"abc", "x", "y", "isn't in file"),
+        (b"abc", "a", "a", "the same as the old text"),
+        (b"caf\xe9 a", "a", "b", "isn't UTF-8 (byte 3)"),
     ):
         path.write_bytes(data)
         result = await edit(call, old, new)
@@ -204,7 +204,7 @@ def test_a_person_sees_the_change_before_it_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     for path_out in ("../file", "/etc/passwd"):
         refused = WriteFile(FilesSeen()).action({"path": path_out, "content": "x"}, workspace=tmp_path)
-        assert "would be refused" in refused.summary
+        assert "would currently be refused" in refused.summary
         assert refused.diff == ""
 
 

@@ -59,15 +59,15 @@ async def test_a_function_is_called(call: Call) -> None:
 async def test_a_function_that_fails_says_why(call: Call) -> None:
     result = await tool(sample.fail).run({"text": "no luck"}, call)
     assert not result.ok
-    assert result.text.startswith("It failed: ValueError: no luck (sample_functions.py, line ")
+    assert result.text.startswith("Failed: ValueError: no luck (sample_functions.py, line ")
     assert result.text.endswith("\nprinted before")
-    assert (await tool(sample.shout).run({"text": ""}, call)).text == "It failed: ValueError: nothing to say"
+    assert (await tool(sample.shout).run({"text": ""}, call)).text == "Failed: ValueError: nothing to say"
     assert "exited without a result (code 3)" in (await tool(sample.vanish).run({}, call)).text
 
 
 async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
     late = ToolResult(
-        "Killed: it took longer than 1 s. What it did until then is not undone.", ok=False, ending="killed"
+        "Killed: it took longer than 1 s. Its effects so far aren't undone.", ok=False, ending="killed"
     )
     assert await tool(sample.hang, patience_s=1.0).run({}, call) == late
     assert await call.left() == []
@@ -101,8 +101,8 @@ def test_a_function_that_cannot_be_a_tool_says_what_to_change() -> None:
     broken: list[tuple[Callable[..., object], str]] = [
         (lambda: 1, "docstring"),
         (test_a_function_that_cannot_be_a_tool_says_what_to_change, "docstring"),
-        (_untyped, "give 'x' a type"),
-        (_many, "cannot be one"),
+        (_untyped, "add a type to 'x'"),
+        (_many, "isn't allowed"),
         (_strange, "complex"),
     ]
     for function, why in broken:

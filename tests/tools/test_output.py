@@ -67,8 +67,8 @@ def test_live_text_shows_each_state_of_a_progress_bar_as_a_line() -> None:
 def test_a_long_text_is_shown_by_its_ends() -> None:
     assert shorten("abc", Shown(head_chars=1, tail_chars=2)) == ("abc", "")
     text, left_out = shorten("abcdef", Shown(head_chars=1, tail_chars=2))
-    assert text == "a\n[… 3 of 6 characters are left out here …]\nef"
-    assert left_out == "3 of 6 characters are left out"
+    assert text == "a\n[… 3 of 6 characters omitted here …]\nef"
+    assert left_out == "3 of 6 characters omitted"
 
 
 def test_a_capture_stays_small_and_says_what_it_dropped() -> None:
@@ -79,7 +79,7 @@ def test_a_capture_stays_small_and_says_what_it_dropped() -> None:
     text, left_out = capture.text()
     assert capture.total_bytes == 65_536_000
     assert len(text) < 31_000
-    assert left_out == "65,506,000 of 65,536,000 bytes are left out"
+    assert left_out == "65,506,000 of 65,536,000 bytes omitted"
     capture.close()
 
 
@@ -89,7 +89,7 @@ async def test_what_is_kept_ends_at_a_stated_maximum() -> None:
         await asyncio.to_thread(capture.take, b"x" * 65_536)
     call = Call(workspace=Path())
     name, lack = await capture.keep(call.blobs)
-    assert lack == f"Only the first {WHOLE_BYTES_MAX:,} bytes are kept."
+    assert lack == f"Only the first {WHOLE_BYTES_MAX:,} bytes are stored."
     assert len(await call.blobs.blob(name) or b"") == WHOLE_BYTES_MAX
     capture.close()
 
@@ -109,8 +109,8 @@ async def test_a_flood_of_output_does_not_fill_the_memory(
 ) -> None:
     result = await shell(background).run({"command": source}, call)
     assert result.ok
-    assert "of 268,435,456 bytes are left out" in result.text
-    assert "Only the first 33,554,432 bytes are kept." in result.text
+    assert "of 268,435,456 bytes omitted" in result.text
+    assert "Only the first 33,554,432 bytes are stored." in result.text
     # The blob itself passes through the memory once or twice; the flood does not.
     assert tracemalloc.get_traced_memory()[1] < 80 * 1024 * 1024
     assert len(call.said) < 1_200_000

@@ -65,7 +65,7 @@ async def test_a_link_swapped_after_the_judging_is_refused_also_inside(
     call.judged_paths = await asyncio.to_thread(judged_then_swapped, tool, args, root)
     result = await tool.run(args, call)
     assert not result.ok
-    assert "not where it led when it was approved" in result.text
+    assert "not to the file that was approved" in result.text
     assert await asyncio.to_thread(contents, root / ".husky") == {"f": "mine"}
     await asyncio.to_thread(swap, root, "plain")
     assert (await tool.run(args, call)).ok

@@ -53,7 +53,7 @@ async def test_words_are_found_in_own_conversations_and_quoted_with_their_place(
     assert not nothing.ok
     for other in ("theirs", "shared", "relayed", "unknown"):
         closed = await tool.run({"session_id": other, "seq": 2}, asking(run_id, "now"))
-        assert (closed.ok, closed.text) == (False, "There is no such conversation of this user.")
+        assert (closed.ok, closed.text) == (False, "This user has no such conversation.")
 
 
 async def test_a_window_shows_what_was_said_around_a_passage_and_stays_small() -> None:

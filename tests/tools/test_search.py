@@ -65,7 +65,7 @@ async def test_text_is_found(search: SearchFiles, call: Call) -> None:
         ({"pattern": "needle (1)", "literal": True}, "a.py:2:    return 'needle (1)'"),
         ({"pattern": "n.*e$", "glob": "*.txt"}, "src/deep/c.txt:1:a needle"),
         ({"pattern": "needle", "glob": "src/**/*.txt"}, "src/deep/c.txt:1:a needle"),
-        ({"pattern": "-x"}, "No match."),
+        ({"pattern": "-x"}, "No matches."),
     ]
     for args, text in rows:
         result = await search.run(args, call)
@@ -103,7 +103,7 @@ async def test_secrets_and_what_is_holdfasts_own_are_not_found_by_searching(
     search = SearchFiles(ENVIRONMENT, ripgrep=ripgrep, workspaces=partial(Workspace, kept_out=own))
     for args, files in WITHOUT_SECRETS:
         found = await search.run({"pattern": "needle", **args}, call)
-        assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No match."), args
+        assert found == ToolResult("\n".join(f"{name}:1:needle" for name in files) or "No matches."), args
 
 
 async def test_examples_of_secret_files_are_found_and_backups_are_not(
@@ -154,7 +154,7 @@ async def test_matches_are_bounded(search: SearchFiles, call: Call) -> None:
         (call.workspace / f"{number}").write_text("match\n" * 1000)
     lines = (await search.run({"pattern": "match"}, call)).text.splitlines()
     assert len(lines) == MATCHES_MAX + 1
-    assert lines[-1] == "[there are more matches; narrow the search down]"
+    assert lines[-1] == "[there are more matches; narrow the search]"
 
 
 @ON_BOTH_LOOPS
@@ -233,7 +233,7 @@ async def test_a_listing_is_bounded(call: Call) -> None:
         (call.workspace / f"{number}").touch()
     lines = await listed(call)
     assert len(lines) == ENTRIES_MAX + 1
-    assert lines[-1] == "[only the first 1,000 are shown; narrow the listing down]"
+    assert lines[-1] == "[only the first 1,000 are shown; narrow the listing]"
 
 
 def test_a_glob_fits_a_path() -> None:

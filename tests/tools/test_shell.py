@@ -157,8 +157,8 @@ async def test_a_long_output_is_shown_by_its_ends_and_kept_whole(background: Bac
     whole = "".join(f"{number}\n" for number in range(1, 100_001))
     assert await call.blobs.blob(result.blob) == whole.encode()
     assert result.text.startswith("1\n2\n3\n")
-    assert "are left out here …]" in result.text
-    assert f"99999\n100000\nThe whole output is kept as blob {result.blob}." in result.text
+    assert "omitted here …]" in result.text
+    assert f"99999\n100000\nThe full output is stored as blob {result.blob}." in result.text
     assert len(result.text) < 31_000
 
 
@@ -168,7 +168,7 @@ async def test_a_command_that_cannot_be_started_says_so(background: Background, 
     assert (result.ok, result.ending) == (False, "not_started")
     result = await run(background, call, "true " * 1_000_000)
     assert (result.ok, result.ending) == (False, "not_started")
-    assert "could not be started" in result.text
+    assert "Couldn't start the command" in result.text
 
 
 STUBBORN = (
@@ -231,7 +231,7 @@ async def test_who_survives_even_kill_is_named_and_does_not_hold_the_call(
     ignoring = "trap '' TERM; echo ready; while :; do :; done"
     result = await tool.run({"command": ignoring, "time_limit_s": 1}, call)
     assert (result.ok, result.ending) == (False, "killed")
-    assert "[alive even after KILL: bash (pid " in result.text
+    assert "[still alive after KILL: bash (pid " in result.text
     call.said = ""
     running = asyncio.create_task(tool.run({"command": ignoring}, call))
     await call.hears("ready")

@@ -160,7 +160,7 @@ async def test_what_is_kept_out_is_not_even_opened_so_that_its_locks_hold(
                 if tool.spec.name in args:
                     action = await asyncio.to_thread(tool.action, given, workspace=call.workspace)
                     assert action.paths == (str(call.workspace / path.replace("link", "kept")),)
-                    assert "belongs to Holdfast: no tool" in (await tool.run(given, call)).text
+                    assert "belongs to Holdfast, so tools" in (await tool.run(given, call)).text
         probe = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-S", "-c", probe, kept / "db", stderr=asyncio.subprocess.PIPE

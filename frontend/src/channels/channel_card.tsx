@@ -37,12 +37,12 @@ export function ChannelCard({ channel, onChanged }: ChannelCardProps): JSX.Eleme
           {channel.problem ? (
             <span class="line">
               {quoted(stopped(harmless(channel.problem)))}{" "}
-              {quoted(harmless(channel.hint ?? "") || "It is tried again by itself.")}
+              {quoted(harmless(channel.hint ?? "") || "Holdfast retries automatically.")}
             </span>
           ) : null}
         </Fact>
         {channel.node ? <Fact name="Server">{harmless(channel.node)}</Fact> : null}
-        <Fact name="Waiting">{waitingOf(channel)}</Fact>
+        <Fact name="Pending">{waitingOf(channel)}</Fact>
         {undelivered ? (
           <Fact name="Not delivered">
             <span class="warned">{undelivered}</span>

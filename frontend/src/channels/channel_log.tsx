@@ -108,7 +108,7 @@ function TestForm({ name, entries, onSent }: TestFormProps): JSX.Element {
         Send a test message
       </button>
       <div role="status">
-        {delivery === "" ? null : became === null ? "Waiting to be sent" : became.words}
+        {delivery === "" ? null : became === null ? "Queued" : became.words}
         {became?.why ? quoted(`: ${stopped(harmless(became.why))}`) : ""}
       </div>
       <Problem words={acting.trouble} />

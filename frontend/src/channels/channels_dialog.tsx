@@ -15,7 +15,7 @@ export function ChannelsDialog(): JSX.Element {
   return (
     <RefreshedDialog
       title="Channels"
-      about="Where people talk to the agent besides this page. Nobody may talk until you let them in."
+      about="Chat platforms connected to this agent. No one has access until you grant it."
       refreshed={channels}
       onClose={() => closeDialog("channels")}
     >
@@ -46,7 +46,7 @@ function Setup(): JSX.Element {
         <code>{EXAMPLE}</code>
       </pre>
       <p class="muted">
-        <code>docs/channels.md</code> says how to get a token on each platform, step by step.
+        <code>docs/channels.md</code> explains how to get a token for each platform.
       </p>
     </>
   );

@@ -51,7 +51,7 @@ export function LettingIn({ channel, onChanged }: LettingInProps): JSX.Element {
         </button>
         <button type="button" class="button small" aria-expanded={byId} onClick={() => setById(!byId)}>
           <Icon name="plus" />
-          Allow by id<span class="unseen"> in {name}</span>
+          Allow by ID<span class="unseen"> in {name}</span>
         </button>
         <Problem words={acting.trouble} />
       </div>
@@ -81,15 +81,13 @@ function CodeCard({ code, channel, onDone }: CodeCardProps): JSX.Element {
   return (
     <section class="target secret-card" aria-label="Pairing code">
       <p role="status">
-        {paired
-          ? `${harmless(paired[1])} is paired. The code is used up; make another for the next person.`
-          : ""}
+        {paired ? `${harmless(paired[1])} is paired. Create another code for the next person.` : ""}
       </p>
       {paired ? null : left > 0 ? (
         <>
           <p>
-            Send this code to the bot, as a message of its own. Whoever sends it can talk to the agent and
-            approve what it asks for. It works once, and you won't see it again.
+            Send this code to the bot as a separate message. The first person to send it can talk to the agent
+            and approve actions. You won't see it again.
           </p>
           <p>
             <code class="channel-code">{code.code}</code> <CopyButton text={() => code.code} what="code" />
@@ -98,11 +96,11 @@ function CodeCard({ code, channel, onDone }: CodeCardProps): JSX.Element {
             <time>{countdown(left)}</time> left
           </p>
           {channel.state === "connected" ? null : (
-            <p class="warned">The channel isn't connected now, so nobody can use the code yet.</p>
+            <p class="warned">The channel isn't connected, so no one can use the code yet.</p>
           )}
         </>
       ) : (
-        <p>The code has expired. Make a new one if you still need it.</p>
+        <p>The code has expired.</p>
       )}
       <div class="target-try">
         <button type="button" class="button small" onClick={onDone}>
@@ -136,9 +134,7 @@ function AllowForm({ name, onDone }: AllowFormProps): JSX.Element {
       }}
     >
       <div class="form-line">
-        <label for={id}>
-          The platform's id of the person. The log shows it if they have written to the bot.
-        </label>
+        <label for={id}>User ID on the platform. The log shows it once they've messaged the bot.</label>
         <input
           id={id}
           class="field"
@@ -154,7 +150,7 @@ function AllowForm({ name, onDone }: AllowFormProps): JSX.Element {
           checked={approves}
           onChange={(event) => setApproves(event.currentTarget.checked)}
         />
-        They can also approve what the agent asks for
+        Can also approve actions
       </label>
       <div class="target-try">
         <button type="submit" class="button small" aria-disabled={acting.busy}>

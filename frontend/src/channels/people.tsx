@@ -16,9 +16,9 @@ interface PeopleProps {
 
 export function People({ channel, onChanged }: PeopleProps): JSX.Element {
   const people = channel.users ?? [];
-  if (people.length === 0) return <>Nobody yet</>;
+  if (people.length === 0) return <>No one yet</>;
   return (
-    <ul class="channel-people" aria-label={`People of ${channel.name}`}>
+    <ul class="channel-people" aria-label={`People in ${channel.name}`}>
       {people.map((person) => (
         <Person key={person.user} channel={channel.name} person={person} onChanged={onChanged} />
       ))}
@@ -52,7 +52,7 @@ function Person({ channel, person, onChanged }: PersonProps): JSX.Element {
       </span>
       {sure ? (
         <span role="alert">
-          They can no longer talk to the agent.{" "}
+          Revoke access?{" "}
           <button type="button" class="button small" onClick={() => void letOut()}>
             Revoke
           </button>{" "}

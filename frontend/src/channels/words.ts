@@ -8,7 +8,7 @@ const PLATFORMS: Readonly<Record<string, string>> = {
   discord: "Discord",
   slack: "Slack",
   telegram: "Telegram",
-  webhooks: "Results to other programs",
+  webhooks: "Results sent to other programs",
 };
 
 export function platformOf({ kind, account }: ChannelShown): string {
@@ -31,7 +31,7 @@ export function stateOf(channel: ChannelShown): { readonly kind: Kind; readonly 
     case "starting":
       return { kind: "waiting", words: "Connecting" };
     default:
-      return { kind: "waiting", words: "Not in the settings of this server" };
+      return { kind: "waiting", words: "Not configured on this server" };
   }
 }
 
@@ -43,8 +43,8 @@ function nameOf(channel: ChannelShown): string {
 /** What is still to be answered or sent. */
 export function waitingOf({ awaited = 0, undelivered = 0 }: ChannelShown): string {
   const found = [
-    awaited > 0 ? `${plural(awaited, "message")} without an answer yet` : "",
-    undelivered > 0 ? `${plural(undelivered, "message")} to deliver` : "",
+    awaited > 0 ? `${plural(awaited, "unanswered message")}` : "",
+    undelivered > 0 ? `${plural(undelivered, "message")} to send` : "",
   ].filter(Boolean);
   return found.join(", ") || "Nothing";
 }
@@ -53,10 +53,10 @@ export function waitingOf({ awaited = 0, undelivered = 0 }: ChannelShown): strin
 export function undeliveredOf(channel: ChannelShown): string {
   const { rejected = 0, given_up: lost = 0 } = channel;
   const found = [
-    rejected > 0 ? `${plural(rejected, "message")} that ${nameOf(channel)} refused` : "",
-    lost > 0 ? `${plural(lost, "message")} that may not have arrived` : "",
+    rejected > 0 ? `${plural(rejected, "message")} rejected by ${nameOf(channel)}` : "",
+    lost > 0 ? `${plural(lost, "message")} possibly lost` : "",
   ].filter(Boolean);
-  return found.length > 0 ? `${found.join(", ")}. The log says why.` : "";
+  return found.length > 0 ? `${found.join(", ")}. See the log.` : "";
 }
 
 /** Who was let in by a code, as keys: one who pairs again after being revoked is another. */
@@ -78,7 +78,7 @@ export function howOf({ how, by }: ChannelUserShown): string {
     case "code":
       return "paired with a code";
     case "settings":
-      return "named in the settings";
+      return "allowed in the configuration";
     default:
       return by ? `allowed by ${by}` : "allowed";
   }
@@ -93,14 +93,14 @@ export interface LogLine {
   readonly kind: Kind;
 }
 
-const OPEN = "Waiting to be sent";
+const OPEN = "Queued";
 const DELIVERIES: Readonly<Record<string, { readonly words: string; readonly kind: Kind }>> = {
   "delivery.intended": { words: OPEN, kind: "waiting" },
-  "delivery.attempted": { words: "Being sent", kind: "waiting" },
+  "delivery.attempted": { words: "Sending", kind: "waiting" },
   "delivery.postponed": { words: OPEN, kind: "waiting" },
   "delivery.confirmed": { words: "Delivered", kind: "good" },
-  "delivery.rejected": { words: "Not accepted", kind: "silent" },
-  "delivery.unknown": { words: "May have arrived", kind: "silent" },
+  "delivery.rejected": { words: "Rejected", kind: "silent" },
+  "delivery.unknown": { words: "Not confirmed", kind: "silent" },
 };
 const BECAME: Readonly<Record<string, string>> = {
   answer: "Received: an answer",
@@ -108,11 +108,11 @@ const BECAME: Readonly<Record<string, string>> = {
   edit: "Received: an edit",
   ignored: "Ignored",
   message: "Received: a message",
-  refused: "Refused: not allowed to talk",
-  steer: "Received: a message for the run at work",
+  refused: "Refused: no access",
+  steer: "Received: a message for the active run",
 };
 const OTHERS: Readonly<Record<string, string>> = {
-  "channel.code_made": "Pairing code made",
+  "channel.code_made": "Pairing code created",
   "channel.code_tried": "Pairing code tried",
   "channel.connected": "Connected",
   "channel.failed": "Connection failed",

@@ -50,14 +50,13 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
     (run) => inChat.has(run.run_id) && ((run.files_changed ?? 0) > 0 || run.run_id === runId),
   );
   const away = undosByRun((here?.undos.value ?? []).filter((undo) => !inChat.has(undo.run_id)));
-  if (runId === "")
-    return <p class="panel-note">Nothing has run yet. Files that a run changes appear here.</p>;
+  if (runId === "") return <p class="panel-note">No runs yet. Files changed by a run appear here.</p>;
   return (
     <>
       <div class="files-tools">
         <select
           class="field run-choice"
-          aria-label="Whose changes are shown"
+          aria-label="Run to show"
           value={runId}
           onChange={({ currentTarget: { value } }) => {
             changesOf.value = value;
@@ -153,7 +152,7 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
           <button
             type="button"
             class="button small"
-            title={isOwn ? "Shows what changes, and asks first" : "Undo this in the chat it was copied from"}
+            title={isOwn ? "Preview the changes first" : "Undo this in the original chat"}
             disabled={!(idle && open && isOwn)}
             onClick={() => setAsking("undo")}
           >
@@ -237,7 +236,7 @@ function Redo({ undo, idle, onRedo }: RedoProps): JSX.Element {
       class="button small"
       title={
         isNext
-          ? `Brings back ${what}${plural(undo.files, "file")}, and asks first`
+          ? `Restores ${what}${plural(undo.files, "file")}, after a preview`
           : "Redo the later undo first"
       }
       disabled={!(idle && isNext)}
@@ -291,7 +290,7 @@ function Refused({
           <button
             type="button"
             class="button small"
-            title="Undo the run's changes, and save a copy of each of these files beside it"
+            title="Undo the run's changes and save a copy of each of these files next to it"
             onClick={() => onChoose({ keep_both: true })}
           >
             Keep both

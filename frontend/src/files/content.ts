@@ -88,6 +88,6 @@ export async function sendFile(
     if (!answer.ok) return failed(troubleOf(answer.status, body));
     return { ok: true, value: body as FileStored };
   } catch {
-    return failed({ ...UNREACHABLE, message: "Can't read this file, or can't reach the server." });
+    return failed({ ...UNREACHABLE, message: "Can't read this file or reach the server." });
   }
 }

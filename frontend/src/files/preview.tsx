@@ -125,7 +125,7 @@ function Shown({ sessionId, path, file, look }: ShownProps): JSX.Element {
     case "pdf":
       return <Pdf address={address} name={exact(nameOf(path))} />;
     case "bytes":
-      return <p class="panel-note">This file isn't text ({bytes(file.bytes)}). You can download it.</p>;
+      return <p class="panel-note">No preview for this file ({bytes(file.bytes)}). Download it instead.</p>;
     case "text":
       return (
         <>

@@ -28,7 +28,7 @@ export function ProcessesTab({ sessionId }: ProcessesTabProps): JSX.Element {
   if (live.value === null && live.trouble === "") {
     return (
       <p class="panel-note">
-        <span class="spinner" /> Looking for processes
+        <span class="spinner" /> Loading processes
       </p>
     );
   }
@@ -47,9 +47,7 @@ export function ProcessesTab({ sessionId }: ProcessesTabProps): JSX.Element {
         </p>
       ) : null}
       {jobs.length === 0 ? (
-        <p class="panel-note">
-          No processes. When the agent starts a server or a watcher in the background, it appears here.
-        </p>
+        <p class="panel-note">No processes. Background processes started by the agent appear here.</p>
       ) : (
         <ul class="processes" aria-label="Background processes">
           {jobs.map((job) => (
@@ -137,7 +135,7 @@ function Output({ sessionId, job }: Omit<ProcessProps, "onChange">): JSX.Element
   if (found.value === null) {
     return found.trouble === "" ? (
       <p class="panel-note">
-        <span class="spinner" /> Reading its output
+        <span class="spinner" /> Loading output
       </p>
     ) : (
       <p class="panel-note problem" role="alert">
@@ -147,7 +145,7 @@ function Output({ sessionId, job }: Omit<ProcessProps, "onChange">): JSX.Element
   }
   return (
     <>
-      {found.value.is_cut ? <p class="process-about">This is the end of its output.</p> : null}
+      {found.value.is_cut ? <p class="process-about">Only the end of the output is shown.</p> : null}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls must be reachable by keyboard */}
       <div class="process-output" role="region" aria-label={`Output of ${job.job_id}`} tabIndex={0} ref={end}>
         {harmless(text) || "No output yet."}

@@ -99,8 +99,8 @@ export function Tree({ sessionId, onOpen }: TreeProps): JSX.Element {
         <button
           type="button"
           class="icon-button small"
-          aria-label="Read the files again"
-          title="Read the files again"
+          aria-label="Refresh files"
+          title="Refresh files"
           onClick={() => {
             for (const path of ["", ...open]) load(path);
           }}
@@ -113,7 +113,7 @@ export function Tree({ sessionId, onOpen }: TreeProps): JSX.Element {
         ref={list}
         class={target === "" ? "files-tree target" : "files-tree"}
         role="tree"
-        aria-label="Files of the workspace"
+        aria-label="Workspace files"
         onKeyDown={onKeyDown}
         onDragLeave={(event) => {
           if (!list.current?.contains(event.relatedTarget as Node | null)) setTarget(null);

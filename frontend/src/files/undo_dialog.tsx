@@ -116,7 +116,7 @@ function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
       <p class="fine muted">
         {found.log_kept
           ? "You can redo this at any time."
-          : "You can redo this until you send another message. After that, a redo restores only the files."}
+          : "You can redo this until you send another message. After that, redo restores only files."}
       </p>
     </>
   );
@@ -178,7 +178,7 @@ function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
           <button
             type="button"
             class="button danger"
-            title="Undo, and overwrite changes made since the run"
+            title="Undo and overwrite later changes"
             disabled={busy}
             onClick={() => onUndo({ force: true })}
           >
@@ -187,7 +187,7 @@ function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
           <button
             type="button"
             class="button primary"
-            title="Undo, and keep a copy of each of these files beside it"
+            title="Undo and save a copy of each of these files next to it"
             disabled={busy}
             onClick={() => onUndo({ keep_both: true })}
           >

@@ -39,14 +39,14 @@ function State(): JSX.Element | null {
       return (
         <Pill
           words="Reconnecting"
-          title="Can't reach the server. Nothing is lost: this page catches up when the connection is back."
+          title="Can't reach the server. Nothing is lost: this page catches up when it reconnects."
         />
       );
     case "offline":
       return (
         <Pill
           words="Offline"
-          title="You're offline. What you write is kept and sent when you're back online."
+          title="You're offline. Messages are saved and sent when you're back online."
           icon="cloud"
         />
       );

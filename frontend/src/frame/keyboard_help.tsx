@@ -15,7 +15,7 @@ export function KeyboardHelp(): JSX.Element {
   const newLine = settings.value.sendKey === "enter" ? ["shift+enter"] : ["enter"];
   return (
     <Dialog title="Commands and shortcuts" onClose={close}>
-      <h3 class="section-name">Commands, instead of a message</h3>
+      <h3 class="section-name">Commands</h3>
       <dl class="shortcuts">
         {COMMANDS.map(([name, words]) => (
           <div key={name} class="shortcut">

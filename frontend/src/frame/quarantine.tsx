@@ -27,7 +27,7 @@ export function Quarantine(): JSX.Element {
     <div ref={whole} class="quarantine" tabIndex={-1}>
       {entries === null ? null : entries.length === 0 ? (
         <p class="fine muted">
-          {said === "" ? "Empty. Changes to protected files that nobody approved are moved here." : ""}
+          {said === "" ? "Empty. Unapproved changes to protected files are moved here." : ""}
         </p>
       ) : (
         <ul aria-label="Quarantine">
@@ -55,7 +55,7 @@ function Entry({ entry, onDone }: EntryProps): JSX.Element {
   const name = harmless(entry.path);
   const restore = async (): Promise<void> => {
     if (await acting.act(() => ask("POST", `${pathOf(entry)}/restore`, { body: {} }))) {
-      onDone("Put back. What was in its place is here now, if there was anything.");
+      onDone("Restored. Any file it replaced is now in quarantine.");
     }
   };
   const remove = async (): Promise<void> => {
@@ -66,12 +66,12 @@ function Entry({ entry, onDone }: EntryProps): JSX.Element {
     <li>
       <code title={harmless(entry.kept)}>{name}</code>
       <div class="rule-foot">
-        <span class="fine muted">Taken {moment(1000 * entry.taken_at)}</span>
+        <span class="fine muted">Quarantined {moment(1000 * entry.taken_at)}</span>
         <button type="button" class="button small" disabled={acting.busy} onClick={() => void restore()}>
-          Put back<span class="unseen"> {name}</span>
+          Restore<span class="unseen"> {name}</span>
         </button>
         <button type="button" class="button small" disabled={acting.busy} onClick={() => void remove()}>
-          {sure ? "Really delete" : "Delete"}
+          {sure ? "Confirm delete" : "Delete"}
           <span class="unseen"> {name}</span>
         </button>
       </div>

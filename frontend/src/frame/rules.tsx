@@ -21,7 +21,7 @@ export function Rules(): JSX.Element {
   }, []);
   const gone = (rule: GrantShown): void => {
     setRules((known) => (known ?? []).filter((one) => one !== rule));
-    setSaid("Revoked. You'll be asked again.");
+    setSaid("Revoked. This needs approval again.");
     // its button is gone, and the focus must not be
     whole.current?.focus();
   };
@@ -29,7 +29,7 @@ export function Rules(): JSX.Element {
     <div ref={whole} class="rules" tabIndex={-1}>
       {rules === null ? null : rules.length === 0 ? (
         <p class="fine muted">
-          {said === "" ? "Nothing yet. Actions you allow in a chat, or always, appear here." : ""}
+          {said === "" ? "None yet. Actions you allow in a chat or always appear here." : ""}
         </p>
       ) : (
         <ul>

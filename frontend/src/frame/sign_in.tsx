@@ -6,7 +6,7 @@ import { Mark } from "../icons.tsx";
 import { linkTrouble, signIn } from "../state.ts";
 
 const SIGNED_OUT =
-  "You've been signed out: your key was revoked, or your sign-in has expired. Your drafts are kept.";
+  "You've been signed out: your key was revoked or your sign-in expired. Your drafts are saved.";
 
 export function SignIn(): JSX.Element {
   // only a browser that was signed in before has a secret

@@ -51,7 +51,7 @@ export function TimelinePanel(): JSX.Element {
         <h2>Timeline</h2>
         <select
           class="field run-choice"
-          aria-label="What the timeline shows"
+          aria-label="Timeline scope"
           value={choice}
           onChange={({ currentTarget: { value } }) => setPicked(value === newest ? NEWEST : value)}
         >
@@ -70,7 +70,7 @@ export function TimelinePanel(): JSX.Element {
       {choice ? (
         <LogTimeline key={`${scope.sessionId} ${choice}`} scope={scope} />
       ) : (
-        <p class="panel-note">Nothing has run yet. Each step of a run appears here with its time and size.</p>
+        <p class="panel-note">No runs yet. Each step of a run appears here with its time and size.</p>
       )}
     </aside>
   );

@@ -11,12 +11,12 @@ const MARKS_MAX = 60;
 const MARK_PERCENT = 6;
 
 const MARKS: Readonly<Record<MarkKind, readonly [IconName, string]>> = {
-  stall: ["pause", "Stalled; the watchdog stepped in"],
+  stall: ["pause", "Stalled; restarted by the watchdog"],
   retry: ["retry", "Attempt failed"],
-  switch: ["swap", "Switched models"],
-  gate: ["clock", "The provider asked us to wait"],
-  crash: ["bolt", "The server went down; the run resumed"],
-  ask: ["hand", "Asked a person"],
+  switch: ["swap", "Switched to another model"],
+  gate: ["clock", "Paused by the provider"],
+  crash: ["bolt", "Resumed after downtime"],
+  ask: ["hand", "Waited for a person"],
   stop: ["stop", "Stop requested"],
   fail: ["warning", "Failed"],
 };

@@ -22,7 +22,7 @@ const WORK: readonly Suggestion[] = [
   {
     icon: "terminal",
     title: "Take on a bigger task",
-    words: "Run the tests and fix what fails, step by step",
+    words: "Run the tests and fix failures step by step",
     message:
       "Run the tests. Explain each failure in one sentence, then fix them one by one and run the tests again.",
   },
@@ -45,7 +45,7 @@ const DEMO: readonly Suggestion[] = [
   {
     icon: "hand",
     title: "Approve an action",
-    words: "It asks before it deletes something",
+    words: "Review a deletion before it happens",
     message: "danger",
   },
   {
@@ -71,12 +71,12 @@ export function Welcome(): JSX.Element {
       <Heading id="welcome-title">What should we work on?</Heading>
       <p class="muted">
         Close the tab, lose your connection, or restart the server: the work continues. Everything you've seen
-        is saved. If a restart cuts an answer off, you keep it until the new one is as long.
+        is saved. If a restart cuts off an answer, it stays visible until its replacement catches up.
       </p>
       {isDemo ? (
         <p class="muted small-words">
-          The demo model answers. For a real one, set a key such as <code>ANTHROPIC_API_KEY</code> and restart
-          the server; <code>holdfast config check</code> names other ways.
+          You're using the demo model. For a real one, set a key such as <code>ANTHROPIC_API_KEY</code> and
+          restart the server; <code>holdfast config check</code> lists other options.
         </p>
       ) : null}
       <ul class="suggestions">

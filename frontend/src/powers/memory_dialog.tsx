@@ -27,9 +27,9 @@ import { Problem } from "../talk/problem.tsx";
 import { Change, OriginLink, Proposals } from "./proposals.tsx";
 
 const MODES: Readonly<Record<string, string>> = {
-  ask: "You are asked before anything is remembered.",
-  auto: "What you type is remembered at once. Anything that comes from elsewhere is proposed first.",
-  off: "Agents neither see nor change this: memory is off in the configuration.",
+  ask: "Every memory needs your approval.",
+  auto: "Memories from your own messages are saved immediately. All others need your approval.",
+  off: "Memory is off in the configuration: agents can't read or change it.",
 };
 const DOCUMENT_CHARS_MAX = 2000;
 const NOTE_CHARS_MAX = 4000;
@@ -113,7 +113,7 @@ function UndoButton({ memory, change, acting }: UndoProps): JSX.Element | null {
       type="button"
       class="button small"
       disabled={acting.busy}
-      title="Take back this change and keep the others"
+      title="Undo only this change"
       onClick={() => void acting.act(() => undoChange(memory, change.change_id))}
     >
       Undo
@@ -216,8 +216,8 @@ const HOW: Readonly<Record<MemoryChangeShown["how"], string>> = {
   accepted: "Accepted",
   edited: "Edited",
   imported: "Imported",
-  rolled_back: "Taken back",
-  kept: "Kept when something was forgotten",
+  rolled_back: "Undone",
+  kept: "Kept after deletion",
 };
 
 export function History({ memory }: { readonly memory: MemoryShown }): JSX.Element {
@@ -239,7 +239,7 @@ export function History({ memory }: { readonly memory: MemoryShown }): JSX.Eleme
               <span class="muted">{harmless(change.document)}</span>
             </p>
             <Change before={change.before} after={change.after} />
-            {change.reason ? <p class="fine muted">Why: {harmless(change.reason)}</p> : null}
+            {change.reason ? <p class="fine muted">Reason: {harmless(change.reason)}</p> : null}
             <div class="buttons">
               <UndoButton memory={memory} change={change} acting={acting} />
               {may("approve") && at > 0 ? (
@@ -247,10 +247,10 @@ export function History({ memory }: { readonly memory: MemoryShown }): JSX.Eleme
                   type="button"
                   class="button small quiet"
                   disabled={acting.busy}
-                  title="Take back this change and all later ones"
+                  title="Undo this change and all later ones"
                   onClick={() => void acting.act(() => rollBackMemory(memory, changes?.[at + 1]?.seq ?? 0))}
                 >
-                  Go back to before this
+                  Roll back to before this
                 </button>
               ) : null}
               <OriginLink origin={change.origin} />
@@ -287,12 +287,12 @@ function Forget({ memory, onForgotten }: ForgetProps): JSX.Element {
         }}
       >
         <label>
-          <span>Forget lines with these words. Leave it empty to forget everything.</span>
+          <span>Forget lines that contain this text. Leave empty to forget everything.</span>
           <input class="field" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
         <div class="buttons">
           <button type="submit" class="button small danger" disabled={acting.busy}>
-            {text.trim() ? "Forget it for good" : "Forget everything for good"}
+            {text.trim() ? "Forget permanently" : "Forget everything permanently"}
           </button>
         </div>
       </form>
@@ -307,16 +307,16 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
     <div role="status">
       <p class="fine">
         {forgotten.forgotten
-          ? "Forgotten, with its history."
-          : "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."}
+          ? "Forgotten, along with its history."
+          : "Nothing was forgotten: no exact match in this memory."}
       </p>
       {sessions.length > 0 ? (
         <>
           <p class="fine">
             {forgotten.forgotten
-              ? "These chats still contain it, or it came from them."
-              : "These chats contain the words."}{" "}
-            Delete them if you want:
+              ? "These chats are its source or still contain it."
+              : "These chats contain the text."}{" "}
+            You can delete them:
           </p>
           <ul class="inbox">
             {sessions.map((one) => (
@@ -346,7 +346,7 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
 function PurgeButton({ sessionId }: { readonly sessionId: string }): JSX.Element {
   const acting = useActing();
   const [stage, setStage] = useState<"idle" | "asked" | "done">("idle");
-  if (stage === "done") return <span class="fine muted">Deleted for good.</span>;
+  if (stage === "done") return <span class="fine muted">Deleted permanently.</span>;
   const act = async (): Promise<void> => {
     if (stage === "idle") setStage("asked");
     else if (await acting.act(() => purge(sessionId))) setStage("done");
@@ -360,7 +360,7 @@ function PurgeButton({ sessionId }: { readonly sessionId: string }): JSX.Element
         onClick={() => void act()}
         onBlur={() => setStage((now) => (now === "asked" ? "idle" : now))}
       >
-        {stage === "idle" ? "Delete" : "Delete for good?"}
+        {stage === "idle" ? "Delete" : "Delete permanently?"}
       </button>
       <Problem words={acting.trouble} />
     </>

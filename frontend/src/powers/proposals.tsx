@@ -27,7 +27,7 @@ export function Proposals({ open }: { readonly open: readonly Proposal[] }): JSX
     }
   };
   return (
-    <section class="proposals" aria-label="Proposed for memory">
+    <section class="proposals" aria-label="Proposed memories">
       <header class="inbox-head">
         <Icon name="pin" />
         <strong>The agent wants to remember this</strong>
@@ -78,9 +78,9 @@ function ProposalItem({ one: { memory, proposal } }: { readonly one: Proposal })
         <span class="muted">{ago(proposal.proposed_at * 1000, nowMs.value)}</span>
       </p>
       <Change before={proposal.before} after={proposal.after} />
-      <p class="fine muted">Why: {harmless(proposal.reason)}</p>
+      <p class="fine muted">Reason: {harmless(proposal.reason)}</p>
       {because.length > 0 ? (
-        <p class="fine muted">Not only your own words: {harmless(because.join("; "))}.</p>
+        <p class="fine muted">Not only from your messages: {harmless(because.join("; "))}.</p>
       ) : null}
       {may("approve") ? (
         <div class="buttons">

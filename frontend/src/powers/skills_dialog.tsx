@@ -44,11 +44,11 @@ export function SkillsDialog(): JSX.Element {
   return (
     <Dialog title="Skills" onClose={() => closeDialog("skills")}>
       <p class="fine muted">
-        Instructions that the agent reads when a task needs them. Those of a workspace count after{" "}
+        Instructions the agent reads when a task needs them. Enable a workspace's skills with{" "}
         <code>holdfast skills trust</code>.
       </p>
       <Proposals open={proposals.value.filter(({ memory }) => memory.scope === "skills")} />
-      {found !== null && skills.length === 0 ? <p class="muted">There are no skills yet.</p> : null}
+      {found !== null && skills.length === 0 ? <p class="muted">No skills yet.</p> : null}
       <ul class="skills" aria-label="Skills">
         {skills.map((skill) => (
           <SkillItem key={`${skill.name} ${skill.changed}`} skill={skill} changes={changes} />
@@ -96,7 +96,7 @@ function SkillItem({ skill, changes }: SkillItemProps): JSX.Element {
             <Prose text={shown.body} />
             {shown.base ? (
               <details>
-                <summary>What changed</summary>
+                <summary>Changes</summary>
                 <Change before={shown.base} after={shown.body} />
               </details>
             ) : null}

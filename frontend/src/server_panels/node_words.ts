@@ -7,12 +7,12 @@ export function areSeveral(nodes: readonly NodeShown[]): boolean {
 }
 
 export function leaseOf({ lease_left_s: left }: NodeShown): { kind: "good" | "silent"; words: string } {
-  if (left === null) return { kind: "good", words: "None needed" };
+  if (left === null) return { kind: "good", words: "Not needed" };
   return left > 0
     ? { kind: "good", words: `Renewed; ${left.toFixed(1)} s left` }
     : {
         kind: "silent",
-        words: "Expired: the server is down, or can't reach the database",
+        words: "Expired: the server is down or can't reach the database",
       };
 }
 

@@ -18,7 +18,7 @@ export function NodesDialog(): JSX.Element {
   return (
     <RefreshedDialog
       title="Servers"
-      about="The servers that share this database. If one stops, the others continue its runs."
+      about="Servers sharing this database. If one stops, the others continue its runs."
       refreshed={nodes}
       onClose={() => closeDialog("nodes")}
     >
@@ -40,7 +40,7 @@ function Node({ node }: { readonly node: NodeShown }): JSX.Element {
         <span class={`health ${lease.kind}`} aria-hidden="true" />
         <h3>
           {harmless(node.name)}
-          {node.is_this ? <span class="fine muted">answers this page now</span> : null}
+          {node.is_this ? <span class="fine muted">serves this page</span> : null}
         </h3>
       </header>
       <dl class="facts">

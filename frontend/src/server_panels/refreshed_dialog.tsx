@@ -24,9 +24,7 @@ export function RefreshedDialog({
     <Dialog title={title} onClose={onClose}>
       <div class="wide-panel">
         <p class="fine muted">{about}</p>
-        <Problem
-          words={trouble && (value === null ? trouble : `${trouble} This is how it was at ${moment(atMs)}.`)}
-        />
+        <Problem words={trouble && (value === null ? trouble : `${trouble} Last updated ${moment(atMs)}.`)} />
         {value === null && !trouble ? (
           <p class="muted">
             <span class="spinner" /> Loading

@@ -13,24 +13,21 @@ export function healthOf(target: TargetState, atMs: number, nowMs: number): Heal
   const left = (waitMs: number): string => countdown(atMs + waitMs - nowMs);
   switch (target.health) {
     case "unreachable":
-      return { kind: "silent", words: "Can't be reached", why: "Calls try again by themselves." };
+      return { kind: "silent", words: "Unreachable", why: "Calls retry automatically." };
     case "silent": {
       const times = plural(target.silent_times ?? 0, "call");
-      const next =
-        target.silent_ms > 0
-          ? `It is tried again in ${left(target.silent_ms)}.`
-          : "The next call tries it again.";
+      const next = target.silent_ms > 0 ? `Retry in ${left(target.silent_ms)}.` : "The next call retries it.";
       return { kind: "silent", words: "Paused", why: `${times} in a row got no answer. ${next}` };
     }
     case "waiting":
       return {
         kind: "waiting",
-        words: `Waits for ${left(target.gated_ms)}`,
+        words: `Paused for ${left(target.gated_ms)}`,
         // the same words are in the last error, unless an earlier process heard them
         why:
           target.last_failure == null && target.gate_why
             ? target.gate_why
-            : "The provider asked for a pause.",
+            : "The provider requested a pause.",
       };
     case "failing":
       return { kind: "waiting", words: "The last call failed", why: "" };
@@ -38,7 +35,7 @@ export function healthOf(target: TargetState, atMs: number, nowMs: number): Heal
       const used = target.last_answer_at != null || target.last_failure != null;
       return used
         ? { kind: "good", words: "Ready", why: "" }
-        : { kind: "unknown", words: "Not tried yet", why: "No call since the server started." };
+        : { kind: "unknown", words: "Not used yet", why: "No calls since the server started." };
     }
   }
 }
@@ -66,7 +63,7 @@ const WHYS: Readonly<Record<string, string>> = {
 
 /** A length in seconds, where none is without end. */
 function seconds(value: number): string {
-  return value > 0 ? duration(1000 * value) : "any time";
+  return value > 0 ? duration(1000 * value) : "no limit";
 }
 
 export function patienceOf(target: TargetState): string {
@@ -74,7 +71,7 @@ export function patienceOf(target: TargetState): string {
   if (!patience) return "";
   const why = WHYS[patience.first_event_why];
   const first = `${seconds(patience.first_event_s)}${why ? ` (${why})` : ""}`;
-  return `${first} for an answer to begin, ${seconds(patience.gap_s)} between its pieces`;
+  return `${first} to the first token, ${seconds(patience.gap_s)} between chunks`;
 }
 
 /** What was learned about requests of each size. */
@@ -82,9 +79,9 @@ export function learnedOf({ learned = [], patience }: TargetState): string[] {
   return learned.map((one) => {
     const size =
       one.input_tokens_min === 0 ? "Small requests" : `From ${grouped(one.input_tokens_min)} tokens`;
-    const waits = one.waits_s === patience?.first_event_s ? "" : `; waits ${seconds(one.waits_s)}`;
+    const waits = one.waits_s === patience?.first_event_s ? "" : `; limit ${seconds(one.waits_s)}`;
     const p95 = duration(1000 * one.first_event_p95_s);
-    return `${size}: 95 % begin within ${p95} (last ${plural(one.calls, "call")})${waits}`;
+    return `${size}: 95% start within ${p95} (last ${plural(one.calls, "call")})${waits}`;
   });
 }
 

@@ -25,7 +25,7 @@ export function TargetsDialog(): JSX.Element {
   return (
     <RefreshedDialog
       title="Targets"
-      about="Where this server gets its answers. Runs use the first target and fall back to the next."
+      about="Models this server calls. Runs use the first target and fall back to the next."
       refreshed={targets}
       onClose={() => closeDialog("targets")}
     >
@@ -76,7 +76,7 @@ function Target({ target, atMs, onTried }: TargetProps): JSX.Element {
             <Failed failure={failure} />
           </Fact>
         )}
-        <Fact name="Patience">{patienceOf(target)}</Fact>
+        <Fact name="Timeouts">{patienceOf(target)}</Fact>
         {learned.length === 0 ? null : (
           <Fact name="Learned">
             {learned.map((words) => (
@@ -127,7 +127,7 @@ function TryNow({ name, onTried }: { readonly name: string; readonly onTried: ()
         class="button small"
         // a disabled button would lose the focus
         aria-disabled={acting.busy}
-        title="Makes one tiny call, which costs a few tokens"
+        title="Make one small call (costs a few tokens)"
         onClick={() => void acting.act(work)}
       >
         {acting.busy ? <span class="spinner" /> : <Icon name="bolt" />}
@@ -142,7 +142,7 @@ function TryNow({ name, onTried }: { readonly name: string; readonly onTried: ()
 
 function Tried({ tried }: { readonly tried: TargetTried }): JSX.Element {
   const { works, ms, first_ms: first, failure } = tried;
-  const begun = first == null ? "" : `, first word after ${duration(first)}`;
+  const begun = first == null ? "" : `, first token after ${duration(first)}`;
   return (
     <span class="tried">
       <Icon name={works ? "check" : "warning"} />
@@ -151,7 +151,7 @@ function Tried({ tried }: { readonly tried: TargetTried }): JSX.Element {
         {failure == null
           ? null
           : works
-            ? `It works, and ended after ${duration(ms)}: `
+            ? `Works, but ended after ${duration(ms)}: `
             : `Failed after ${duration(ms)}: `}
         {failure == null ? null : <Failed failure={failure} />}
       </span>

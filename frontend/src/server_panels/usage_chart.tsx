@@ -30,7 +30,7 @@ interface BarsProps extends Omit<ChartProps, "way"> {
 
 function Days({ bars, measure, most }: BarsProps): JSX.Element {
   const top = bars.find((bar) => bar.value === most);
-  const words = `${plural(bars.length, "day")}; the most was ${measureWords(most, measure)} on ${top?.label}`;
+  const words = `${plural(bars.length, "day")}; peak ${measureWords(most, measure)} on ${top?.label}`;
   return (
     <figure class="usage-days">
       <svg
@@ -53,7 +53,7 @@ function Days({ bars, measure, most }: BarsProps): JSX.Element {
       </svg>
       <figcaption class="fine muted">
         <span>{bars[0]?.label}</span>
-        <span>{`most: ${measureWords(most, measure)}`}</span>
+        <span>{`peak: ${measureWords(most, measure)}`}</span>
         <span>{bars.at(-1)?.label}</span>
       </figcaption>
     </figure>

@@ -113,7 +113,7 @@ function Report({ by, days }: { readonly by: By; readonly days: Days }): JSX.Ele
         : await readUsage(by, days.from, days.to),
     EVERY_MS,
   );
-  const stale = value !== null && trouble && !wrong ? ` This is how it was at ${moment(atMs)}.` : "";
+  const stale = value !== null && trouble && !wrong ? ` Last updated ${moment(atMs)}.` : "";
   return (
     <>
       <Problem words={trouble && trouble + stale} />
@@ -169,9 +169,7 @@ function Figures({ report }: { readonly report: UsageSummary }): JSX.Element {
       <section class="setting" aria-label="Budgets">
         <h3>Budgets</h3>
         {budgets.length === 0 ? (
-          <p class="fine muted">
-            No API key has a budget. You set them in the configuration, under [[keys]].
-          </p>
+          <p class="fine muted">No API key has a budget. Set one under [[keys]] in the configuration.</p>
         ) : null}
         <ul class="budgets">
           {budgets.map((budget) => (
@@ -181,7 +179,7 @@ function Figures({ report }: { readonly report: UsageSummary }): JSX.Element {
       </section>
       <section class="setting" aria-label="Details">
         {report.rows.length === 0 ? (
-          <p class="muted">Nothing was used in this period.</p>
+          <p class="muted">No usage in this period.</p>
         ) : (
           <Table report={report} by={by} rows={sorted(report, measure)} />
         )}
@@ -257,7 +255,7 @@ function Table({ report, by, rows }: TableProps): JSX.Element {
           Download CSV
         </button>
         <span class="fine muted">
-          {listed < report.totals.input_tokens ? "Only the largest are listed. " : ""}Days are in UTC. Input
+          {listed < report.totals.input_tokens ? "Only the largest are shown. " : ""}Days are in UTC. Input
           includes cached tokens.
         </span>
       </div>

@@ -37,7 +37,7 @@ export interface ExactAsk {
 
 const NEWEST = 200;
 const NOT_FOUND: Trouble = {
-  message: "It isn't among the chat's newest entries. Open the chat to see exactly what would be done.",
+  message: "Open the chat to see the exact action. It isn't among the newest entries.",
   code: "not_found",
   status: 0,
   param: null,

@@ -246,7 +246,7 @@ export function looked(): void {
 }
 
 const MOVING: Trouble = {
-  message: "Couldn't load older messages. Try again in a moment.",
+  message: "Couldn't load older messages. Try again shortly.",
   code: "moving",
   status: 0,
   param: null,

@@ -46,7 +46,7 @@ export async function resend(clientId: string): Promise<Result<Started>> {
   return one === undefined ? { ok: false, trouble: GONE } : deliver(one);
 }
 
-const GONE: Trouble = { message: "This message is gone.", code: "gone", status: 0, param: null };
+const GONE: Trouble = { message: "This message was removed.", code: "gone", status: 0, param: null };
 
 /** Takes back what did not get through; its text is the caller's again. */
 export function discard(clientId: string): Pending | null {

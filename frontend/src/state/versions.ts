@@ -55,4 +55,4 @@ export async function newVersion(entry: PersonEntry, text: string): Promise<Resu
   return send(text, entry.message.parts, "queue", { id });
 }
 
-const GONE = { message: "This message is gone.", code: "gone", status: 0, param: null };
+const GONE = { message: "This message was removed.", code: "gone", status: 0, param: null };

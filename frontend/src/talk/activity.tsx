@@ -143,7 +143,7 @@ function Thinking({ entry }: { readonly entry: ThinkingEntry }): JSX.Element {
   return (
     <div class="thinking">
       <Icon name="brain" />
-      <p dir="auto">{text === "" ? "The model doesn't share this thought." : text}</p>
+      <p dir="auto">{text === "" ? "The model doesn't share this reasoning." : text}</p>
     </div>
   );
 }

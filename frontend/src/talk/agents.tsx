@@ -12,7 +12,7 @@ const WORDS: Readonly<Record<string, string>> = {
   queued: "Queued",
   running: "Working",
   waiting_for_approval: "Needs you",
-  waiting_for_children: "Waiting for its own",
+  waiting_for_children: "Waiting for sub-agents",
   stopping: "Stopping",
   completed: "Done",
   refused: "Refused",

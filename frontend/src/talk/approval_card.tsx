@@ -214,7 +214,7 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
       }}
     >
       <label>
-        <span>Reason (optional). The model sees it.</span>
+        <span>Reason (optional, sent to the model)</span>
         <input
           ref={field}
           class="field"

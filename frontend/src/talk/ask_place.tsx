@@ -9,7 +9,7 @@ export function AskPlace({ here }: { readonly here: OpenSession }): JSX.Element 
   if (parts !== null) return <parts.Asks here={here} />;
   return isAsked && notFetched.value ? (
     <p class="problem" role="alert">
-      The agent asks you something that this page can't show.{" "}
+      The agent needs an answer, but this page can't show the request.{" "}
       <button type="button" class="button small" onClick={() => location.reload()}>
         Reload
       </button>

@@ -20,7 +20,7 @@ const VERDICTS: Readonly<Record<string, string>> = {
 function verdictWords({ answer, width }: AskEntry): string {
   const words = VERDICTS[answer] ?? answer;
   if (answer !== "session" && answer !== "always") return words;
-  return `${words}, ${width === "similar" ? "with similar ones" : "exactly this"}`;
+  return `${words}, ${width === "similar" ? "including similar ones" : "exact match only"}`;
 }
 
 /** What it asks, as a screen reader says it. */

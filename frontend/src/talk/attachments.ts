@@ -46,7 +46,7 @@ export function whyNotReady(): string {
   const failed = attached().find((one) => one.state === "failed");
   if (failed !== undefined)
     return `${harmless(failed.name) || "A file"} isn't uploaded. ${failed.file === null ? "Remove it" : "Upload it again or remove it"}.`;
-  return attached().some((one) => one.state === "uploading") ? "Wait until all files are uploaded." : "";
+  return attached().some((one) => one.state === "uploading") ? "Wait for the uploads to finish." : "";
 }
 
 /** Begins to upload, as many as there is room for. */
@@ -55,7 +55,7 @@ export function attach(files: readonly File[]): void {
   const room = FILES_MAX - attached().length;
   for (const file of files.slice(0, room)) begin(place, file);
   leftOut.value =
-    files.length > room ? `You can attach up to ${FILES_MAX} files. The rest were left out.` : "";
+    files.length > room ? `You can attach up to ${FILES_MAX} files. The rest weren't added.` : "";
 }
 
 /** Attaches what was dropped; a folder is no file, though a browser says it is one. */

@@ -121,7 +121,7 @@ export function Composer(): JSX.Element {
         id="composer"
         rows={1}
         aria-label="Message"
-        placeholder={run === null ? "Message the agent" : "Message the agent while it works"}
+        placeholder={run === null ? "Message the agent" : "Message the running agent"}
         value={text}
         dir="auto"
         enterkeyhint={settings.value.sendKey === "enter" ? "send" : "enter"}
@@ -172,7 +172,7 @@ export function Composer(): JSX.Element {
 
 const COMMAND = /^\s*(\/\w+)(?:\s+([\s\S]*))?$/;
 const KNOWN = /^\/(compact|plan|goal)$/;
-const UNKNOWN = "There is no such command; `/help` lists them. Send it again if it is a message.";
+const UNKNOWN = "Unknown command; `/help` lists them. To send it as a message, send it again.";
 
 /** The command that the text begins with, and what follows it; a path is none. */
 function commandIn(words: string): readonly [command: string, rest: string] {
@@ -182,7 +182,7 @@ function commandIn(words: string): readonly [command: string, rest: string] {
 
 /** Says that the agent only reads until a person accepts its plan, and ends that. */
 function PlanMode({ onEnd }: { readonly onEnd: () => void }): JSX.Element {
-  const title = "The agent only reads until you accept its plan. Click to end plan mode.";
+  const title = "Plan mode: read-only until you accept the plan. Click to exit.";
   return (
     <button type="button" class="chip pick plan-mode" title={title} onClick={onEnd}>
       <Icon name="check" />

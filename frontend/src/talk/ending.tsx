@@ -56,7 +56,7 @@ function Verdict({ entry, last, acting }: Props): JSX.Element {
   const idle = session.value?.currentRun.value === null;
   const details = detailsOf(entry);
   return (
-    <div class={`verdict ${tone}`} role="group" aria-label="How the run ended">
+    <div class={`verdict ${tone}`} role="group" aria-label="Run outcome">
       <Icon name={icon} />
       <div class="verdict-words">
         <Words entry={entry} />

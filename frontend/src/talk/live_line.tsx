@@ -39,7 +39,7 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
         mood="calm"
         parts={[
           connection.value === "offline" ? "Offline" : "Reconnecting",
-          "nothing is lost; this page will catch up",
+          "nothing is lost; this page catches up",
         ]}
       />
     );

@@ -29,7 +29,7 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
         {entry.notice === "gated" ? <Gate entry={entry} /> : null}
         {entry.summary === "" ? null : (
           <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {entry.notice === "goal" ? "What the model was told" : open ? "Hide summary" : "Show summary"}
+            {entry.notice === "goal" ? "Show prompt" : open ? "Hide summary" : "Show summary"}
           </button>
         )}
       </p>

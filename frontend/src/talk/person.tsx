@@ -94,7 +94,7 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
         <span>
           <strong>{isLater ? "Not sent yet." : "Not sent."}</strong>{" "}
           {(pending.trouble?.message ?? "The server didn't respond").replace(/[^.!?]$/, "$&.")}{" "}
-          {isLater ? "It's sent as soon as the server accepts it." : ""}
+          {isLater ? "It will be sent when the server accepts it." : ""}
         </span>
       </p>
       <button
@@ -229,7 +229,7 @@ function Editing({
           onKeyDown={(event) => onEditingKey(event, save, onClose)}
         />
         <p class="muted small-words">
-          The chat goes on from your new text. You can switch back to this version.
+          The chat continues from the new text. You can switch back to this version.
         </p>
         <div class="buttons">
           <button type="button" class="button quiet small" onClick={onClose}>

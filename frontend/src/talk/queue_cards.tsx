@@ -60,9 +60,9 @@ export function QueueCards({ here, cards }: QueueCardsProps): JSX.Element {
 const NEXT_STEP = "The agent reads it at its next step";
 /** When the agent reads what is said to it while it waits for someone. */
 const READ: Readonly<Partial<Record<ActivityName, string>>> = {
-  client: "The agent reads it after the client has run its tools",
-  approval: "The agent reads it after you have answered its request",
-  question: "The agent reads it after you have answered its question",
+  client: "The agent reads it after the client runs its tools",
+  approval: "The agent reads it after you answer the request",
+  question: "The agent reads it after you answer the question",
 };
 
 interface CardProps {

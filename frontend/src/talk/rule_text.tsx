@@ -31,11 +31,11 @@ function partsOf(
   const parts = [
     ["Tool", offer ? "" : tool],
     [width ? "Commands like" : "Command", offer && !width ? "" : (argv ?? []).map(quoted).join(" ")],
-    ["Would run", offer?.covers ?? ""],
-    ["Would ask", offer?.asks ?? ""],
+    ["Allows", offer?.covers ?? ""],
+    ["Still asks", offer?.asks ?? ""],
     ["Paths", (paths ?? []).join(", ")],
     ["Host", host ?? ""],
-    ["Beyond the sandbox", lift ? liftWords(lift) : ""],
+    ["Outside the sandbox", lift ? liftWords(lift) : ""],
   ] as const;
   return parts.filter(([, value]) => value !== "");
 }

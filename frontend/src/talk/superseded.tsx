@@ -5,7 +5,7 @@ import { Prose } from "./prose.tsx";
 
 const CAUSES = {
   restart: "Cut off by the restart. A new answer is being written.",
-  retry: "The model stopped midway. A new answer is being written.",
+  retry: "The model stopped mid-answer. A new answer is being written.",
 } as const;
 
 export function Superseded({ run }: { readonly run: RunView }): JSX.Element | null {

@@ -78,7 +78,7 @@ const VERBS: Readonly<Record<string, readonly [to: string, ing: string]>> = {
   search_files: ["search for", "searching for"],
   send_file: ["send", "sending"],
   remember: ["remember", "remembering"],
-  search_sessions: ["look in earlier chats for", "looking in earlier chats for"],
+  search_sessions: ["search earlier chats for", "searching earlier chats for"],
   fetch: ["fetch", "fetching"],
   web_fetch: ["fetch", "fetching"],
   fetch_url: ["fetch", "fetching"],
@@ -112,7 +112,7 @@ export type ToolStanding = { readonly words: string; readonly tone: "" | "ok" | 
 const ENDINGS: Readonly<Record<string, ToolStanding>> = {
   not_started: { words: "Not started", tone: "warn" },
   killed: { words: "Stopped; effect unknown", tone: "warn" },
-  unknown: { words: "Outcome unknown", tone: "warn" },
+  unknown: { words: "Result unknown", tone: "warn" },
   detached: { words: "Running in the background", tone: "" },
   denied: { words: "Denied", tone: "warn" },
   expired: { words: "No one answered in time", tone: "warn" },

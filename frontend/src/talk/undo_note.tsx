@@ -15,7 +15,7 @@ export function UndoNote({ undo }: { readonly undo: UndoShown }): JSX.Element {
     <div class="undo-note" role="group" aria-label="Undone">
       <p>
         Undone: {plural(turns, "run")} and {plural(files, "file")}.{" "}
-        <span class="muted">After your next message, a redo brings back only the files.</span>
+        <span class="muted">After your next message, redo restores only files.</span>
       </p>
       <button
         type="button"

@@ -74,8 +74,8 @@ test("chats that can be told are those in which someone who may talk has talked"
 
 test("what is missing is said before anything is sent", () => {
   const draft = words.newDraft("UTC");
-  assert.equal(words.missingIn(draft), "Give it a name.");
-  assert.equal(words.missingIn({ ...draft, name: "n", prompt: " " }), "Say what the agent should do.");
+  assert.equal(words.missingIn(draft), "Enter a name.");
+  assert.equal(words.missingIn({ ...draft, name: "n", prompt: " " }), "Enter a task for the agent.");
   assert.equal(words.missingIn({ ...draft, name: "n", prompt: "p", when: "at" }), "Choose a date and time.");
   assert.equal(words.missingIn({ ...draft, name: "n", prompt: "p" }), "");
 });
@@ -107,13 +107,13 @@ test("an edited automation begins with what it has", () => {
     words: "Paused after 5 failed runs in a row",
   });
   const held = words.stateOf({ ...trigger, state: "active", held_until: 0 });
-  assert.match(held.words, /^Held until .*, because the server's clock was ahead$/);
+  assert.match(held.words, /^On hold until .*: the server's clock was ahead$/);
 });
 
 test("a run that stands for missed times says so", () => {
   const fire = { key: "k", due_at: 0, state: "ended", outcome: "completed" } as const;
   assert.equal(words.fireWords(fire), "Completed");
-  assert.equal(words.fireWords({ ...fire, missed: 3 }), "Completed. It stands for 3 missed times as well.");
+  assert.equal(words.fireWords({ ...fire, missed: 3 }), "Completed. Also covers 3 missed runs.");
   assert.equal(words.fireWords({ ...fire, state: "skipped", why: "paused" }), "Skipped: paused");
   assert.match(words.missedWords({ first_at: 0, last_at: 0, count: 1 }), /^Missed at /);
   assert.match(words.missedWords({ first_at: 0, last_at: 60, count: 9, is_more: true }), /more than 9 times/);

@@ -1,6 +1,6 @@
-"""Asking people, and the client for the results of its own tools.
+"""Requests to people, and to the client for the results of its tools.
 
-Asks are in the log, so answers still reach them after a crash.
+Requests are logged, so they can still be answered after a crash.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from holdfast.values import Action, Choice
 
 
 class Asks:
-    """Asks for one run; an ask that is already open is awaited, not asked again."""
+    """The requests of one run. An open request is awaited, not repeated."""
 
     def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
         self._view = view
@@ -35,14 +35,14 @@ class Asks:
         self._taken: set[str] = set()  # questions that somebody here waits for, or has the answer to
 
     def earlier(self, tool_call_id: str) -> AskStatus | None:
-        """The newest ask about this tool call, settled or not."""
+        """Return the newest request about this tool call, open or resolved."""
         asks = self._view.run(self._log.run_id).asks.values()
         return next((ask for ask in reversed(list(asks)) if tool_call_id in calls_of(ask.asked)), None)
 
     def ask_about(
         self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
     ) -> None:
-        """Ask for an approval, without waiting for the answer."""
+        """Request an approval without waiting for the answer."""
         approval_id = new_approval_id()
         self._until_s[approval_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
         self._emit(
@@ -59,14 +59,14 @@ class Asks:
         )
 
     def is_about(self, ask: AskStatus, action: Action) -> bool:
-        """Whether people were shown exactly this action."""
+        """Return whether people saw exactly this action."""
         asked = ask.asked
         assert isinstance(asked, e.ApprovalAsked), "a question is about no action"
         # Secrets were removed from what they were shown, so compare without secrets.
         return self._log.clean(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> AskStatus:
-        """Ask the question and wait until it is settled; one that was asked before a crash isn't repeated."""
+        """Ask the question and wait for its resolution. Not repeated after a crash."""
         question = e.QuestionAsked(
             at_ms=self._log.now_ms(),
             run_id=self._log.run_id,
@@ -97,7 +97,7 @@ class Asks:
         return None
 
     async def withdraw(self, tool_call_id: str) -> None:
-        """Close the questions of a tool call that is over."""
+        """Withdraw the questions of a tool call that has ended."""
         for ask in self._view.run(self._log.run_id).open_asks:
             if tool_call_id in calls_of(ask.asked):
                 closing = withdrawn(ask.asked, self._log.now_ms(), cause="tool_ended")
@@ -105,7 +105,7 @@ class Asks:
                 await self._log.append([closing], when=[IfAskOpen(ask.asked.ask_id)])
 
     async def client_results(self, tool_call_ids: tuple[str, ...]) -> AskStatus:
-        """Have the client run these calls of its own tools, and wait until that is settled."""
+        """Have the client run these tool calls, and wait for the results."""
         ask = self.earlier(tool_call_ids[0])
         if ask is None:
             client_tools_id = new_client_tools_id()
@@ -146,10 +146,10 @@ class Asks:
             settled.cancel()
 
     def _left_s_of(self, ask: AskStatus) -> Callable[[], float]:
-        """How long the ask stays open: until the time that people were told, but never beyond its length.
+        """Return a function for the time left: until the expiry, but never beyond the request's length.
 
-        Setting the wall clock back doesn't keep it open. Setting it forward closes it, because people are
-        told a wall-clock time, and no answer after it counts.
+        Setting the wall clock back doesn't extend it. Setting it forward closes it, because people see a
+        wall-clock time, and later answers don't count.
         """
         clock, asked = self._deps.clock, ask.asked
         if not asked.expires_at_ms:

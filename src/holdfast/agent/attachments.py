@@ -1,7 +1,7 @@
-"""Attached files that the model can't read: they are put into the workspace before the model is told.
+"""Saves attached files that the model can't read in the workspace, before the model call.
 
-A file is on disk before `attachments.saved` is in the log, and the model is called after that. Its name
-follows from its content, so a run that crashes in between finds the file again and saves no second one.
+A file is on disk before `attachments.saved` is logged, and the model is called after that. Its name is
+derived from its content, so after a crash the file is found and not saved twice.
 """
 
 from pathlib import Path
@@ -88,7 +88,7 @@ class Attachments:
         return replace(file, path=path)
 
     async def _blob(self, name: str) -> bytes | None:
-        """None if it's missing or damaged: the model is told so where the attachment would be."""
+        """Return None if it's missing or damaged; the model gets a note instead of the attachment."""
         try:
             return await self._deps.store.blob(name)
         except JournalError:

@@ -1,4 +1,4 @@
-"""Budgets: what a run may use, what it has used, and how it is stopped when its minutes are over."""
+"""Budgets of runs: limits, usage, and the stop when the minutes are used up."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -30,10 +30,10 @@ _SETTINGS: dict[BudgetPart, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """The budget of one run: what its caller asked for, within the operator's limits.
+    """The budget of one run: its caller's, within the operator's limits.
 
-    `shared` is the part that the run shares with its sub-agents. The operator's limit of turns isn't: it
-    guards each run against going round in circles.
+    `shared` is the part that the run shares with its sub-agents. The operator's limit of turns isn't shared:
+    it keeps each run from looping.
     """
 
     run: Run
@@ -49,7 +49,7 @@ class RunLimits:
         return cls(run, replace(budget, turns=budget.turns or deps.turns_max), shared)
 
     def spent(self, now_ms: int = 0) -> Spent:
-        """What the run and its sub-agents used, and what is reserved for those that work."""
+        """Return the usage of the run and its sub-agents, including reservations of active ones."""
         run, children = self.run, self.run.used_by_children
         reserved = [child.started.settings.budget or Budget() for child in run.open_children]
         return Spent(
@@ -64,7 +64,7 @@ class RunLimits:
         )
 
     def left_to_share(self, now_ms: int) -> Budget | None:
-        """What a new sub-agent may get at most; None if nothing is left."""
+        """Return the maximum budget for a new sub-agent; None if nothing is left."""
         return left_of(self.shared, self.spent(now_ms))
 
     def used_up(self) -> BudgetPart | None:
@@ -97,7 +97,7 @@ class RunLimits:
             left_s -= clock.monotonic_s() - began_s
 
     def sentence(self, part: BudgetPart) -> str:
-        """What was used up, and what a person can do about it."""
+        """Describe the exceeded limit and the fix."""
         most: float = getattr(self.budget, part)
         asked: float = getattr(self.run.settings.budget or Budget(), part)
         where = f"{_SETTINGS[part]} in the configuration"

@@ -1,7 +1,7 @@
 """The tool calls of an answer: approve, execute, record; each effect happens at most once.
 
-The intent (`tool.started`) is on disk before the effect, and the result (`tool.ended`) after it. Whatever has
-no ending in the log is finished here, so the first time and the time after a crash use one path.
+The intent (`tool.started`) is on disk before the effect, and the result (`tool.ended`) after it. Calls
+without an ending in the log are finished here, so a first run and a resume use the same path.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ OFFLINE = "Not run: this run must not use the network."
 NO_SANDBOX = "Not run: this run must not use the network, and there is no sandbox that could hold it to that."
 NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
 WORKSPACE_CHANGED = "Not run: the workspace changed while this was being decided. Call it again."
-CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
+CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class ToolCalls:
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
         self._shortfalls: dict[str, str] = {}  # what the sandbox couldn't hold when each call was judged
         self._workspace = Path(self._settings.workspace or deps.workspace)
-        self._changing = asyncio.Lock()  # calls that run side by side share one snapshot
+        self._changing = asyncio.Lock()  # concurrent calls share one snapshot
         self.plans = Plans(view, log, self._people, judge=self._judge_now)
-        # What these do is in the log and nowhere else.
+        # The effects of these are only in the log.
         self._in_loop: Mapping[str, Callable[[e.ToolAsked], Awaitable[ToolResult]]] = {
             ASK_USER: self._question,
             UPDATE_PLAN: self.plans.update,
@@ -248,8 +248,8 @@ class ToolCalls:
                 insist_on_arguments(tool, asked.args)
                 judged = await self._judged(asked, tool)
             except (BadArguments, WorkspaceMoved):
-                continue  # the model is told when it is this call's turn
-            # What a later call does to the same file is known only when the earlier one is done.
+                continue  # the model gets the result in the order of the calls
+            # The effect of a later call on the same file is unknown until the earlier one is done.
             can_be_shown = changing.isdisjoint(judged.action.paths)
             if can_be_shown and self._people.earlier(asked.tool_call_id) is None:
                 await self._ask(asked, judged)
@@ -257,7 +257,7 @@ class ToolCalls:
                 changing.update(judged.action.paths)
 
     async def _ask(self, asked: e.ToolAsked, judged: "Judged") -> AskStatus | None:
-        """The open ask about the action, on disk; None if nobody has to be asked."""
+        """Store and return an approval request for the action; None if it needs no approval."""
         if not isinstance(judged.verdict, NeedsApproval):
             return None
         self._people.ask_about(asked.tool_call_id, judged.action, judged.verdict, choices=judged.choices)
@@ -265,7 +265,7 @@ class ToolCalls:
         return self._people.earlier(asked.tool_call_id)
 
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
-        """None if the action may be done; otherwise the result for the model."""
+        """Return None if the action is allowed, or else the result for the model."""
         ask = self._people.earlier(asked.tool_call_id)
         while True:
             if ask is not None and (refused := _settled_result(await self._people.settled(ask))) is not None:
@@ -334,7 +334,7 @@ class ToolCalls:
         return is_lifted or is_unknown or kind == "fetch"
 
     def _as_attended(self, verdict: Verdict) -> Verdict:
-        """The verdict, but a run that nobody attends asks for nothing."""
+        """Return the verdict, with approvals denied in an unattended run."""
         if self._settings.unattended and isinstance(verdict, NeedsApproval):
             return deny_unattended(verdict.findings)
         return verdict
@@ -414,7 +414,7 @@ class ToolCalls:
                 self._begun[asked.tool_call_id] += one.asked_s
 
     async def _until_leased(self) -> None:
-        """Wait while another node may take this one for dead: it would do the same once more."""
+        """Wait while another node might consider this one dead and repeat the effect."""
         while self._deps.store.node.lease_left_s < LEASE_S_MIN:
             await self._deps.clock.sleep_s(LEASE_LOOK_S)
 
@@ -433,7 +433,7 @@ class ToolCalls:
             await asyncio.shield(asyncio.to_thread(opened.close))
 
     async def _confinement(self, asked: e.ToolAsked, tool: Tool) -> Confinement | None:
-        """What the tool's programs run in."""
+        """Return the confinement of the tool's programs."""
         if not isinstance(tool, Confinable):
             return None
         lift = self._lifts.get(asked.tool_call_id, Lift())
@@ -475,7 +475,7 @@ def _place(run: Run, call: CallState) -> int:
 
 
 def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
-    """What the call would do; raises BadArguments, also if the tool can't say."""
+    """Return the action of the call; raises BadArguments, also if the tool can't describe it."""
     try:
         return tool.action(asked.args, workspace=workspace)
     except BadArguments:
@@ -544,7 +544,7 @@ def _settled_result(ask: AskStatus) -> ToolResult | None:
             why = f": {ask.reason}" if ask.reason else "."
             return ToolResult(f"This was denied{why}", ok=False, ending="denied")
         case "expired":
-            return ToolResult("Nobody approved this in time, so it was not done.", ok=False, ending="expired")
+            return ToolResult("No one approved this in time, so it wasn't done.", ok=False, ending="expired")
         case _:
             return _not_run(NOT_STARTED)
 

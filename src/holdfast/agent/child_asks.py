@@ -1,8 +1,7 @@
-"""What a sub-agent asks, at its parent's place: its owner passes each ask on to the parent's log.
+"""Copies a sub-agent's requests to its parent's log.
 
-The log of the one who asks stays the truth: an ask is answered there, under its id. The parent's log says
-that there is one, so that whoever reads it needs to follow nobody else. A sub-agent passes on what its own
-sub-agents passed on to it, up to the session on top.
+The sub-agent's own log stays authoritative: a request is answered there, under its id. The copy lets readers
+of the parent's log see it without following other logs. Copies propagate up to the root session.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def passing_on(deps: AgentDeps, session_id: str, run: Run, view: SharedFold) -> AsyncGenerator[None]:
-    """Pass on what the run asks while it works; does nothing unless it works for a parent."""
+    """Forward the run's requests while it's active. Does nothing without a parent."""
     parent = view.session.parent
     if parent is None or run is not view.session.delegated_run:
         yield
@@ -43,7 +42,7 @@ async def passing_on(deps: AgentDeps, session_id: str, run: Run, view: SharedFol
 
 
 class AskRelay:
-    """Brings the parent's log up to date with what a sub-agent asks, until it is cancelled."""
+    """Updates the parent's log with a sub-agent's requests until cancelled."""
 
     def __init__(
         self, deps: AgentDeps, session_id: str, parent: ParentLink, *, run: Run, view: SharedFold
@@ -56,13 +55,13 @@ class AskRelay:
         self._told: dict[str, AskState] = {}  # by ask, what the parent's log says
 
     async def work(self) -> None:
-        """Pass on each ask, and that it is settled; after a crash again all of it, under the same keys."""
+        """Forward each request and its resolution. Idempotent after a crash."""
         while True:
             await self.tell()
             await self._view.until(self._has_news)
 
     async def tell(self) -> None:
-        """Pass on what the parent's log doesn't say yet."""
+        """Forward requests that the parent's log doesn't have yet."""
         for ask_id, ask in list(self._run.person_asks.items()):
             if self._told.get(ask_id) != ask.state:
                 await self._tell(ask_id, ask)
@@ -100,7 +99,7 @@ class AskRelay:
 
 
 def _settled(ask: AskStatus, at_ms: int) -> e.PersonAskSettled:
-    """The event that settles an ask like this."""
+    """Return the event that resolved the request."""
     asked = ask.asked
     if ask.state != "answered":
         how = expired(asked, at_ms) if ask.state == "expired" else withdrawn(asked, at_ms, cause=ask.reason)

@@ -1,8 +1,8 @@
-"""Sub-agents as logs: how one is created, told about, stopped and waited for.
+"""Creates, stops and awaits sub-agents, and delivers their results.
 
 The parent's log has `child.started` before the sub-agent exists, and `child.ended` after its run has ended;
-the sub-agent's own log has `parent.told` after that. Each is written under a key, so it is written once,
-whoever does it and however often: the first time and the time after a crash are one path.
+the sub-agent's own log has `parent.told` after that. Each is written under an idempotency key, so a first run
+and a resume use the same path.
 """
 
 import logging
@@ -49,7 +49,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class NewChild:
-    """What a sub-agent's session begins with."""
+    """The initial settings of a sub-agent's session."""
 
     started: e.ChildStarted
     parent: ParentLink
@@ -60,7 +60,7 @@ class NewChild:
 
 
 async def create(deps: AgentDeps, child: NewChild) -> None:
-    """Create the session and the run of a sub-agent, unless they exist or were given up."""
+    """Create the session and the run of a sub-agent, unless they exist or were abandoned."""
     started, now_ms = child.started, deps.clock.now_ms()
     begun: list[e.Input] = [
         e.SessionCreated(
@@ -90,7 +90,7 @@ async def create(deps: AgentDeps, child: NewChild) -> None:
 
 
 async def tell_parent(deps: AgentDeps, child_id: str, view: SharedFold) -> None:
-    """Write the ending of a sub-agent into its parent's log, and into its own that this is done."""
+    """Write the result of a sub-agent to its parent's log, then confirm it in its own."""
     is_told = await _deliver(deps, child_id, view)
     told = e.ParentTold(at_ms=deps.clock.now_ms(), gone=not is_told)
     await append(deps, child_id, [told], once=_key(child_id, "told"))
@@ -105,9 +105,9 @@ async def _deliver(deps: AgentDeps, child_id: str, view: SharedFold) -> bool:
     parent, run = view.session.parent, view.session.delegated_run
     assert parent is not None, "only a sub-agent has a parent"
     assert run is not None, "its session was made with its run"
-    assert run.outcome is not None, "only an ending is told"
+    assert run.outcome is not None, "only an ending is delivered"
     text, blob = await _answer(deps, run, output=view.runs[run.run_id].output)
-    # Whoever stopped it has nothing to be told, and must not be woken by it.
+    # A parent that stopped its sub-agent needs no result and mustn't be woken by it.
     is_message = parent.background and run.cause != PARENT_STOPPED
     ended = e.ChildEnded(
         at_ms=deps.clock.now_ms(),
@@ -133,7 +133,7 @@ async def _deliver(deps: AgentDeps, child_id: str, view: SharedFold) -> bool:
 
 
 def used_by(run: Run) -> ChildUsage:
-    """What the run and its sub-agents used."""
+    """Return the usage of the run and its sub-agents."""
     others = run.used_by_children
     return ChildUsage(
         input_tokens=run.usage.input_tokens + others.input_tokens,
@@ -173,14 +173,14 @@ class Children:
         await self.until(lambda: all(child.ended is not None for child in children), children)
 
     async def until(self, condition: Callable[[], bool], children: Sequence[ChildState]) -> None:
-        """Wait until the parent's log makes the condition true, and see to it that the endings arrive."""
+        """Wait for a condition on the parent's log, and make sure that results arrive."""
         while not condition():
             await race(self._view.when(condition), within_s=self._deps.ask_poll_s)
             if not condition():
                 await self.look_after([child for child in children if child.ended is None])
 
     async def look_after(self, children: Sequence[ChildState]) -> None:
-        """See to it that the endings of those arrive that are over, and that the others have an owner."""
+        """Deliver the results of ended sub-agents, and give the others an owner."""
         deps = self._deps
         for child in children:
             child_id, run_id = child.started.child_id, child.started.child_run_id
@@ -188,7 +188,7 @@ class Children:
             if row is None:
                 await self._give_up(child)
             elif row.status != "ended" or not await self._deliver_again(child_id):
-                # Its owner may be gone; a new one tells what is still untold.
+                # Its owner may be gone; a new one delivers the pending result.
                 deps.wakes.wake(child_id, 0)
 
     async def give_up_uncreated(self, run_id: str) -> None:
@@ -204,7 +204,7 @@ class Children:
                 await self._give_up(child)
 
     async def _deliver_again(self, child_id: str) -> bool:
-        """Deliver an ending whose sub-agent took its parent for gone; False if it will still tell it."""
+        """Deliver the result of a sub-agent that found its parent deleted; False if it delivers it itself."""
         fold = SharedFold()
         await patiently(self._deps, lambda: fold.catch_up(self._deps.store, child_id))
         if not fold.session.parent_told:
@@ -242,7 +242,7 @@ async def append(
 
 
 async def patiently(deps: AgentDeps, ask: Callable[[], Awaitable[_Found]]) -> _Found:
-    """What the store answers; while it can't be reached or accepts no writes, wait."""
+    """Call the store, retrying while it's unreachable or accepts no writes."""
     while True:
         try:
             return await ask()
@@ -257,10 +257,10 @@ def _key(child_id: str, step: str = "", *, digest: str = "") -> IdempotencyKey:
 
 
 async def _answer(deps: AgentDeps, run: Run, *, output: str) -> tuple[str, str]:
-    """What the parent's model is shown, and the blob with all of it where it was cut."""
+    """Return the text for the parent's model, and the blob with the full text if it was shortened."""
     if run.outcome != "completed" and run.outcome is not None:
         words = ending_words(run.outcome, run.cause, failure=run.failure)
-        output = f"It didn't finish. {words}." + (f"\n\nIt said so far:\n{output}" if output else "")
+        output = f"It didn't finish. {words}." + (f"\n\nOutput so far:\n{output}" if output else "")
     text, left_out = shorten(output or "(It ended without an answer.)", ANSWER_SHOWN)
     if not left_out:
         return text, ""
@@ -268,12 +268,12 @@ async def _answer(deps: AgentDeps, run: Run, *, output: str) -> tuple[str, str]:
 
 
 def _message(parent: ParentLink, ended: e.ChildEnded, *, text: str) -> e.MessageAccepted:
-    """The ending of a sub-agent in the background, which the parent reads like what people say meanwhile."""
+    """Build the message with a background sub-agent's result."""
     how = "has completed its task" if ended.outcome == "completed" else "has ended"
     return e.MessageAccepted(
         at_ms=ended.at_ms,
         message_id=message_of(f"ended {ended.child_id}"),
-        text=f"[Sub-agent {parent.name} {how}. What follows is from it, not from the user.]\n\n{text}",
+        text=f"[Sub-agent {parent.name} {how}. The following is from it, not from the user.]\n\n{text}",
         mode="steer",
         run_id=parent.run_id,
         child=ended.child_id,

@@ -1,8 +1,7 @@
-"""Compaction: the older part of the conversation is replaced by a summary.
+"""Replaces the older part of the conversation with a summary for the model.
 
-The transcript keeps everything; the summary is an event like any other. A run does it when the conversation
-nears the context window, by our own count or because a provider says so. A person can ask for it at any time:
-that is a run of its own, which does nothing else.
+The transcript stays complete; the summary is an event. A run compacts when the conversation nears the context
+window, by our own count or a provider's error. A person can start a separate compaction run at any time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,7 +93,7 @@ async def _summarize(
 
 
 def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
-    """What comes before the newest `kept_chars` characters; a call and its results stay together."""
+    """Return the entries before the newest `kept_chars` characters, keeping calls with their results."""
     _, shown = since_summary(view.transcript, run_id)
     entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
     # The provider's window may be smaller than we think, so at least half must go.
@@ -111,7 +110,7 @@ def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]
 
 
 def _earlier(view: SharedFold, run_id: str, *, room_chars: int) -> str:
-    """What the model was shown before the entries: the last summary, or the caller's history."""
+    """Return the text before the entries: the last summary, or the caller's history."""
     summary, _ = since_summary(view.transcript, run_id)
     if summary is not None:
         return f"EARLIER: {_short(summary.summary, room_chars)}\n\n"

@@ -15,7 +15,7 @@ _MARK = "[From {name} in the workspace, for the files below its folder:]\n"
 
 
 async def subfolder_guides(workspaces: Workspaces, root: Path, paths: Iterable[str], *, run: Run) -> str:
-    """What context files say about these paths, as far as the run hasn't been told yet; empty if nothing."""
+    """Return the text of context files for these paths that the run hasn't seen yet."""
     told = [call.ended.result for call in run.tools.values() if call.ended is not None]
     found = await asyncio.to_thread(_guides, workspaces(root), root, tuple(paths))
     marked = {_MARK.format(name=name): text for name, text in found.items()}

@@ -105,9 +105,9 @@ class Delegation:
                 return await self._stop(parsed(ChildArgs, args), call)
 
     async def wait_at_the_end(self) -> None:
-        """If the model has finished, wait for the next of its sub-agents in the background, if there is one.
+        """If the model has finished, wait for its next background sub-agent, if any.
 
-        Only a sub-agent waits: when it has ended, nobody would read what its own sub-agents say.
+        Only a sub-agent waits: once it has ended, no one would read the results of its own sub-agents.
         """
         run, session = self._view.run(self._log.run_id), self._view.session
         if session.parent is None or run.finish != "stop" or run.unfinished_tools:
@@ -232,7 +232,7 @@ class Delegation:
         return share_of(left, wanted, sharers=len(sharers))
 
     def _settings(self, args: DelegateArgs, tools: Registry) -> RunSettings:
-        """What the sub-agent's run has: what this run has, or less."""
+        """Return the settings of the sub-agent's run, with no more rights than this run."""
         run = self._view.run(self._log.run_id)
         own = run.settings
         names = [spec.name for spec in tools.specs()]
@@ -378,7 +378,7 @@ class Delegation:
         when = [IfRunOpen(started.child_run_id)]
         result = await append(deps, started.child_id, [said], when=when, once=once)
         if isinstance(result, Declined):
-            return ToolResult(f"{args.name} has ended, so it can't be told anything.", ok=False)
+            return ToolResult(f"{args.name} has ended, so it can't receive messages.", ok=False)
         deps.wakes.wake(started.child_id, 0)
         return ToolResult(f"{args.name} reads it before its next step.")
 

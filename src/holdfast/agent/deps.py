@@ -1,4 +1,4 @@
-"""What an agent works with, and what it is allowed to do."""
+"""The dependencies and permissions of an agent."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class AgentDeps:
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     brought: "BroughtServers | None" = None  # MCP servers that clients bring for a session; None: they can't
     workspace: Path
-    workspaces: Workspaces = Workspace  # opens workspaces to read files that nobody asked for
+    workspaces: Workspaces = Workspace  # opens workspaces to read files that no one requested
     protected: "ProtectedPaths | None" = None  # what sandboxed commands must not change
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
@@ -64,7 +64,7 @@ class AgentDeps:
     ask_poll_s: float = 30.0
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
-    memory: MemoryMode = "off"  # whether runs remember, and whether people are asked about it
+    memory: MemoryMode = "off"  # whether runs can save memories, and whether that needs approval
     skills: "SkillLibrary | None" = None  # None: runs have no skills
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
@@ -87,7 +87,7 @@ class AgentDeps:
         return self.opened is None or await self.opened()
 
     def trusts(self, workspace: Path) -> bool:
-        """Whether protected files there are to be obeyed: no command planted them. Blocks."""
+        """Return whether protected files there can be trusted, because no command created them. Blocks."""
         return self.protected is None or self.protected.look(workspace)
 
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:

@@ -49,7 +49,7 @@ def in_words(home: str) -> str:
 
 
 def waiting_text(place: SessionPlace) -> str:
-    """What people read about a session whose files no living node reaches."""
+    """Describe that no running node can reach the session's files."""
     since = ""
     if place.away_since_ms:
         at = datetime.fromtimestamp(place.away_since_ms / 1000, UTC)

@@ -1,4 +1,4 @@
-"""What the model is told before the conversation: instructions of the operator, workspace and caller."""
+"""Builds the instructions of the operator, workspace and caller, which precede the conversation."""
 
 import os
 import re
@@ -12,8 +12,8 @@ GUIDE = "AGENTS.md"
 GUIDES = (GUIDE, "CLAUDE.md")
 GUIDE_CHARS_MAX = 64 * 1024
 MOVED = (
-    "This conversation was moved to another machine. The files there may differ from what was said or seen "
-    "before, and processes that were started before are gone. Look again before you rely on any of them."
+    "This conversation was moved to another machine. Files may differ from what you saw before, and "
+    "earlier processes no longer exist. Check again before you rely on any of them."
 )
 _GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
 _NOT_SHOWN = "({} in the workspace is not shown: {})"
@@ -21,7 +21,7 @@ _NOT_SHOWN = "({} in the workspace is not shown: {})"
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the model is told, and which of it comes from files."""
+    """The instructions, and which of them come from files."""
 
     text: str
     sources: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ def instructions_with(guides: Mapping[str, str], *said: str) -> Instructions:
 
 
 def guides_of(workspace: Workspace) -> dict[str, str]:
-    """What the context files say, by name; people often keep the same text under both names. Blocks."""
+    """Read the context files by name, without duplicates of the same text. Blocks."""
     found: dict[str, str] = {}
     for name in GUIDES:
         text = _guide(workspace, name)
@@ -45,7 +45,7 @@ def guides_of(workspace: Workspace) -> dict[str, str]:
 
 
 def _guide(workspace: Workspace, name: str) -> str:
-    """The guide, with the same checks as any workspace file, because nobody asked for it."""
+    """Read the guide, with the same checks as any workspace file."""
     try:
         with workspace.spot(name) as spot:
             if spot.look() is None:
@@ -82,7 +82,7 @@ def files_named(workspace: Workspace, message: str) -> tuple[str, ...]:
 
 
 def named_text(names: tuple[str, ...]) -> str:
-    """What the model is told about files that the message names."""
+    """Describe the files named in the message for the model."""
     if not names:
         return ""
     return f"The user's message names these files of the workspace with an @: {', '.join(names)}. Read them."

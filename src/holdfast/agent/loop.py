@@ -1,6 +1,6 @@
 """The agent loop: one run, turn by turn, from its input to its outcome.
 
-What to do next follows from the log alone, so after a crash the loop continues as it would have without one.
+The next step depends only on the log, so after a crash the loop continues as if there had been none.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What nodes offer to runs: names and digests of their targets, tools and MCP servers, and what a run needs.
+"""Capabilities of nodes (their targets, tools and MCP servers, with digests), and requirements of runs.
 
-An offer is a text such as `target:main=3f2a…`; without a digest, the name is all that matters.
+A capability is a text such as `target:main=3f2a…`. Without a digest, only the name matters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ _WORDS = {"target": "the target", "tool": "the tool", "mcp": "the MCP server", "
 
 
 def names_in(offers: Iterable[str]) -> frozenset[str]:
-    """What is offered, without digests."""
+    """Return the capabilities without digests."""
     return frozenset(one.partition("=")[0] for one in offers)
 
 
 def needs_of(runs: Iterable[Run], *, offered: frozenset[str]) -> frozenset[str]:
-    """What open runs need of a node; `offered` is what any node has.
+    """Return the requirements of open runs. `offered` has the capabilities of all nodes.
 
-    A model that nobody has ever offered is only a client's word for the default one.
+    A model that no node has ever offered is a client's name for the default one.
     """
     found: set[str] = set()
     for run in runs:
@@ -39,7 +39,7 @@ def _need_of_tool(name: str) -> str:
 
 
 def missing(needs: Iterable[str], offers: Iterable[str]) -> frozenset[str]:
-    """What a node with these offers lacks; a target may be named by its model."""
+    """Return the requirements that a node lacks. A target can be named by its model."""
     has = names_in(offers)
     return frozenset(
         need for need in needs if need not in has and f"model:{need.removeprefix('target:')}" not in has
@@ -47,13 +47,13 @@ def missing(needs: Iterable[str], offers: Iterable[str]) -> frozenset[str]:
 
 
 def missing_everywhere(needs: frozenset[str], nodes: Sequence[Node]) -> tuple[str, ...]:
-    """What keeps every living node from continuing a run: what the best of them lacks; empty if one fits."""
+    """Return what the best node lacks to continue a run; empty if one has everything."""
     lacks = [missing(needs, node.offers) for node in nodes if node.lease_left_s > 0]
     return tuple(sorted(min(lacks, key=len, default=needs)))
 
 
 def needs_text(lacking: Iterable[str]) -> str:
-    """What people read about a run that no living node can continue."""
+    """Describe that no running node can continue the run."""
     said = [f"{_WORDS[kind]} {name}" for kind, _, name in (one.partition(":") for one in lacking)]
     return (
         f"Waiting for a server that has {' and '.join(said)}: no running server does. Configure it, or stop "

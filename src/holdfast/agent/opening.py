@@ -27,7 +27,7 @@ from holdfast.tools.skills.library import FoundSkills
 
 
 async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:
-    """All that the model is told before the conversation; raises WorkspaceMoved."""
+    """Build all instructions that precede the conversation; raises WorkspaceMoved."""
     settings = view.run(log.run_id).settings
     place = Path(settings.workspace or deps.workspace)
     learned = await _learned(view, log, deps, place)
@@ -49,7 +49,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What a run knows from logs other than its own; empty if its message isn't for the model to answer."""
+    """A run's context from other logs; empty if its message isn't for the model."""
 
     message: str = ""
     memory: str = ""
@@ -71,7 +71,7 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What a run is told of the workspace's files and of skills."""
+    """The instructions from the workspace's files and skills."""
 
     guides: Mapping[str, str]
     skills: FoundSkills
@@ -81,7 +81,7 @@ class _Files:
 def _files(deps: AgentDeps, place: Path, learned: _Learned) -> _Files:
     """Everything in one thread: changing threads takes longer than reading. Raises WorkspaceMoved. Blocks."""
     workspace = deps.workspaces(Path(unmoved(place)))
-    # A background process may have written instructions and skills of its own meanwhile.
+    # A background process may have written its own instructions and skills in the meantime.
     is_trusted = deps.trusts(place)
     guides = guides_of(workspace) if is_trusted else {}
     skills = FoundSkills({})

@@ -1,4 +1,4 @@
-"""Structured output: whether an answer fits what the run asked for, and what the model is told if not."""
+"""Structured output: validates answers against the run's schema, and asks for a correction."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PROBLEM_CHARS_MAX = 500
 
 
 class BadSchema(Exception):
-    """What was given as a schema is none that answers can be checked against."""
+    """The given schema is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class OutputCheck:
         return _does_not_fit(problem) if problem else None
 
     def correction(self) -> tuple[Message, ...]:
-        """What to say after an answer that can't be used, until the model has answered again."""
+        """Return the correction prompt after an invalid answer, until the model has answered again."""
         rejected = self._run.rejected
         if rejected is None or any(
             isinstance(entry, Text | ToolCard) and entry.seq > rejected.seq for entry in self._run.entries
@@ -79,7 +79,7 @@ class OutputCheck:
 
 
 def _does_not_fit(problem: str) -> Failure:
-    text = f"The model's answer doesn't fit the output schema, even after it was told why: {problem}"
+    text = f"The model's answer doesn't match the output schema, even after one correction: {problem}"
     hint = "Make the schema simpler or the instructions clearer, or use a stronger model."
     return Failure(kind="malformed", text=text, rule="output_schema", hint=hint)
 

@@ -36,7 +36,7 @@ _HEADLINE = "Accept this plan?"
 
 
 def mode_instructions(settings: RunSettings) -> str:
-    """What the model is told about the way in which the run works."""
+    """Return the instructions for the run's mode."""
     modes = [text for text, is_on in ((PLAN_FIRST, settings.plan_first), (GOAL, settings.goal)) if is_on]
     return "\n\n".join(modes)
 
@@ -69,7 +69,7 @@ class Plans:
         return _accepted(ask.steps or steps, proposed=steps)
 
     async def _proposed(self, asked: e.ToolAsked, steps: tuple[PlanStep, ...]) -> AskStatus | ToolResult:
-        """The settled approval of the plan; a result if nobody can be asked."""
+        """Return the resolved approval of the plan, or a result if no one can approve."""
         ask = self._people.earlier(asked.tool_call_id)
         if ask is None:
             found = (steps_done(steps),)
@@ -136,4 +136,4 @@ def _refused(ask: AskStatus) -> ToolResult | None:
             f"The user didn't accept the plan.{why} You can still only read. Change it and propose it again."
         )
         return ToolResult(text, ok=False, ending="denied")
-    return ToolResult("Nobody accepted the plan in time.", ok=False, ending="expired")
+    return ToolResult("No one accepted the plan in time.", ok=False, ending="expired")

@@ -41,7 +41,7 @@ class Judge(Protocol):
         ...
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
-        """What a person may answer."""
+        """Return the choices for a person."""
         ...
 
     def rule(
@@ -65,7 +65,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AlwaysGrants:
-    """What people allowed for good; stored as notes, the same for all sessions."""
+    """The permanent grants, stored as notes and shared by all sessions."""
 
     notes: Notes
     rules: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
@@ -75,7 +75,7 @@ class AlwaysGrants:
         before: dict[str, GrantRule] | None = None
         found: Mapping[str, bytes] = {}
         while before != self.rules:
-            # What changes here while the notes are read is newer than they are.
+            # Changes made here while the notes are read are newer.
             before = dict(self.rules)
             found = await self.notes.notes(NOTE)
         self.rules.clear()

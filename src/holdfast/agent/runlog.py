@@ -1,9 +1,9 @@
 """The run log: writes one run's events, with at most one append in flight.
 
-What arrives while an append is in flight goes into the next one. Under light load every delta is on disk
-immediately. Under heavy load deltas grow, and those of different runs wait a moment for each other to share a
-commit. Nothing grows without limit: past a maximum, `room` makes the caller wait. Appends run from callback
-to callback; a task is needed only while the store accepts no writes.
+Events that arrive while an append is in flight go into the next one. Under light load, every delta is on disk
+immediately. Under heavy load, deltas grow, and those of different runs are batched into one commit. Memory is
+bounded: past a maximum, `room` makes the caller wait. Appends run from callback to callback; a task is needed
+only while the store accepts no writes.
 """
 
 import asyncio
@@ -290,7 +290,7 @@ class RunLog(EventSink):
             self._is_writing = True
             self._gathered_chars = 0
             appending = self.journal.append_run(self.session_id, events, fence=self.fence)
-        except Exception as error:  # noqa: BLE001  # nobody awaits this, but others wait for its effect
+        except Exception as error:  # noqa: BLE001  # not awaited, but others wait for its effect
             self._finish_append(error)
         else:
             asyncio.ensure_future(appending).add_done_callback(partial(self._appended, events))
@@ -315,7 +315,7 @@ class RunLog(EventSink):
                 await self._appender.wait_out(trouble, events, meanwhile=self._said_meanwhile)
             )
             error = None
-        except Exception as lasting:  # noqa: BLE001  # given to whoever waits for the events
+        except Exception as lasting:  # noqa: BLE001  # raised to the tasks that wait for the events
             error = lasting
         finally:
             self._gathered_chars -= self._waiting_chars

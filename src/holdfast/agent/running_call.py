@@ -20,7 +20,7 @@ from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.ask import AskUserArgs
 
 OUTPUT_CHARS_MAX = 256 * 1024
-NOBODY = "Nobody is there to answer, because this run is unattended."
+NOBODY = "No one can answer, because this run is unattended."
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class RunningCall:
         """Ask a person and wait for the answer, while the tool's patience rests; raises NobodyAnswered."""
         asked = msgspec.convert({"text": text, "choices": choices}, AskUserArgs)
         if self.is_over:
-            raise NobodyAnswered("The tool call is over, so nobody is asked.")
+            raise NobodyAnswered("The tool call has ended, so the question wasn't asked.")
         if self.unattended:
             raise NobodyAnswered(NOBODY)
         with self.resting():
@@ -102,9 +102,9 @@ class RunningCall:
 
 
 def answer_to(ask: AskStatus) -> str:
-    """What the person answered; raises NobodyAnswered."""
+    """Return the person's answer; raises NobodyAnswered."""
     if ask.state != "answered":
-        raise NobodyAnswered("Nobody answered in time.")
+        raise NobodyAnswered("No one answered in time.")
     if ask.reason:
         raise NobodyAnswered(f"This wasn't answered: {ask.reason}", ending="denied")
     return ask.answer

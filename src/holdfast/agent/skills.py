@@ -1,4 +1,4 @@
-"""Skills of a run: what the model is told about them, and what becomes of a proposal."""
+"""Skills of a run: their descriptions for the model, and the handling of proposals."""
 
 import asyncio
 from pathlib import Path
@@ -44,7 +44,7 @@ async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> 
 
 
 def skills_text(found: FoundSkills, message: str) -> tuple[str, tuple[str, ...]]:
-    """What the model is told about the skills, and which of it comes from the workspace."""
+    """Return the skills as text for the model, and which of it comes from the workspace."""
     descriptions = {name: skill.text.description for name, skill in found.usable.items()}
     if not descriptions:
         return "", ()

@@ -1,4 +1,4 @@
-"""How agents wake other sessions: a sub-agent's when it is created, and its parent's when it has ended."""
+"""Wakes other sessions: a sub-agent's when it's created, and its parent's when it has ended."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ Wake: TypeAlias = Callable[[str, int, NewRun | None], None]  # the session, its 
 
 
 class OwnerWakes:
-    """Passes on to the supervisor which sessions have something to do; without one, to nobody."""
+    """Notifies the supervisor, if any, which sessions have work."""
 
     def __init__(self) -> None:
         self._wake: Wake | None = None

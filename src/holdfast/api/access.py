@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about keys, and about browsers that sign in."""
+"""Request and response bodies for API keys and browser sign-in."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ class SignInRequest(msgspec.Struct):
 
 
 class TicketRequest(msgspec.Struct):
-    """The body of POST /api/tickets: the path with its query, exactly as it will be requested."""
+    """The body of POST /api/tickets: the exact path and query to be requested."""
 
     path: str
 
@@ -25,13 +25,11 @@ class CreateKeyRequest(msgspec.Struct):
     """The body of POST /api/keys."""
 
     name: str
-    scopes: Annotated[
-        list[Scope] | None, msgspec.Meta(description="What the key may do; everything by default.")
-    ] = None
+    scopes: Annotated[list[Scope] | None, msgspec.Meta(description="Scopes of the key. Default: all.")] = None
 
 
 class SignedIn(ResponseBody, frozen=True):
-    """The cookie is in the header; send `page` with it as `X-Holdfast-Page`."""
+    """The `Set-Cookie` header has the cookie. Send `page` with it as `X-Holdfast-Page`."""
 
     signed_in: Annotated[bool, ALWAYS_TRUE]
     name: str
@@ -39,7 +37,7 @@ class SignedIn(ResponseBody, frozen=True):
     scopes: tuple[Scope, ...]
 
     def __repr__(self) -> str:
-        """The secret stays out of logs and tracebacks."""
+        """Keep the secret out of logs and tracebacks."""
         return f"SignedIn({self.name!r})"
 
 
@@ -56,12 +54,12 @@ class SignInLink(ResponseBody, frozen=True):
     expires_in_s: int
 
     def __repr__(self) -> str:
-        """The token stays out of logs and tracebacks."""
+        """Keep the token out of logs and tracebacks."""
         return "SignInLink()"
 
 
 class TicketIssued(ResponseBody, frozen=True):
-    """The value for `ticket` in the query."""
+    """The value for the query parameter `ticket`."""
 
     ticket: str
     expires_in_s: int
@@ -77,12 +75,12 @@ class KeyShown(ResponseBody, frozen=True):
 
 
 class KeyMade(KeyShown, frozen=True):
-    """A new key; its secret is shown here and never again."""
+    """A new key. Only this response contains its secret."""
 
     key: str
 
     def __repr__(self) -> str:
-        """The secret stays out of logs and tracebacks."""
+        """Keep the secret out of logs and tracebacks."""
         return f"KeyMade({self.name!r})"
 
 

@@ -1,4 +1,4 @@
-"""The body of an AG-UI request, as protocol version 1.0 has it."""
+"""The body of an AG-UI 1.0 request."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ AgUiMessage: TypeAlias = Annotated[
 
 
 class AgUiTool(msgspec.Struct, kw_only=True):
-    """A tool that the front end runs."""
+    """A tool run by the front end."""
 
     name: str
     description: str = ""
@@ -32,7 +32,7 @@ class AgUiTool(msgspec.Struct, kw_only=True):
 
 
 class AgUiContext(msgspec.Struct, kw_only=True):
-    """Something that the model should know."""
+    """Context for the model."""
 
     description: str = ""
     value: str
@@ -47,15 +47,15 @@ class InterruptAnswer(msgspec.Struct, kw_only=True, rename="camel"):
         Any,
         msgspec.Meta(
             description=(
-                "For an approval true, false, {approved}, or {choice, reason} with a choice that the "
-                "interrupt offers; for a question the answer as text, or {answer}."
+                "Approval: true, false, {approved}, or {choice, reason} with a choice from the interrupt. "
+                "Question: the answer as text, or {answer}."
             )
         ),
     ] = None
 
 
 class AgUiOptions(msgspec.Struct, kw_only=True):
-    """`forwardedProps.holdfast`: the settings of the run."""
+    """`forwardedProps.holdfast`: run settings."""
 
     model: ShortText | None = None
     effort: Effort | None = None
@@ -67,12 +67,10 @@ class AgUiOptions(msgspec.Struct, kw_only=True):
 class RunAgentInput(msgspec.Struct, kw_only=True, rename="camel"):
     """The body of POST /ag-ui; `state` is not used."""
 
-    thread_id: Annotated[SessionId, msgspec.Meta(description="The session; a new id makes a new one.")]
+    thread_id: Annotated[SessionId, msgspec.Meta(description="The session. A new id creates a session.")]
     run_id: Annotated[
         ShortText,
-        msgspec.Meta(
-            min_length=1, description="Your id for this request: sent again, it reads the same run."
-        ),
+        msgspec.Meta(min_length=1, description="Idempotency key. A repeated id returns the same run."),
     ]
     messages: list[AgUiMessage] = []
     tools: list[AgUiTool] | None = None

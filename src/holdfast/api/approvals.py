@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about what people are asked, and what they have allowed."""
+"""Request and response bodies for approvals, questions and stored rules."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,9 +10,9 @@ from holdfast.values import Action, Choice, GrantOffer, GrantRule, PlanStep, Wid
 
 
 class ApprovalRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/approval. For choice, approve and allow mean once.
+    """The body of POST /v1/runs/{run_id}/approval. For `choice`, approve and allow mean once.
 
-    Without an id, it answers the only open approval.
+    The id is optional if only one approval is open.
     """
 
     choice: str
@@ -26,14 +26,14 @@ class ApprovalRequest(msgspec.Struct):
     width: Width = "exact"
     steps: Annotated[
         list[PlanStep] | None,
-        msgspec.Meta(description="The plan as you want it, if you accept it with changes; 1 to 50 steps."),
+        msgspec.Meta(description="The edited plan, to accept it with changes: 1 to 50 steps."),
     ] = None
 
 
 class AnswerRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/question/{question_id} and of hermes-webui's names for it.
+    """The body of POST /v1/runs/{run_id}/question/{question_id} and of hermes-webui's paths for it.
 
-    `clarify_id` names the question where the path doesn't; without it, it is the only open one.
+    `clarify_id` names the question if the path doesn't. It's optional if only one question is open.
     """
 
     answer: str | None = None
@@ -42,7 +42,7 @@ class AnswerRequest(msgspec.Struct):
 
 
 class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.approval_response"):
-    """How many approvals the answer settled."""
+    """The number of approvals resolved."""
 
     run_id: str
     choice: Choice
@@ -51,7 +51,7 @@ class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes
 
 
 class QuestionSettled(ResponseBody, frozen=True):
-    """The answer is on disk."""
+    """The answer is stored."""
 
     run_id: str
     question_id: str
@@ -59,7 +59,7 @@ class QuestionSettled(ResponseBody, frozen=True):
 
 
 class RulePreview(ResponseBody, frozen=True):
-    """The rule that "session" or "always" would store; null if that choice isn't offered."""
+    """The rule that "session" or "always" would store, or null if that choice isn't available."""
 
     approval_id: str
     choice: Literal["session", "always"]
@@ -72,18 +72,16 @@ class _OpenAsk(ResponseBody, frozen=True, kw_only=True):
     session_id: str
     asked_at: float
     root_session_id: Annotated[
-        str, msgspec.Meta(description="For a sub-agent: the session at the top of its tree.")
+        str, msgspec.Meta(description="For a sub-agent, the root session of its tree.")
     ] = ""
-    title: Annotated[
-        str, msgspec.Meta(description="The title of the session, or of the one at the top of its tree.")
-    ] = ""
+    title: Annotated[str, msgspec.Meta(description="The title of the session, or of its root session.")] = ""
     source: Annotated[
         str, msgspec.Meta(description="That session's source, such as a channel or a trigger.")
     ] = ""
 
 
 class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
-    """An approval that waits for a person."""
+    """A pending approval."""
 
     approval_id: str
     tool_call_id: str
@@ -100,12 +98,12 @@ class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
 
     @property
     def ask_id(self) -> str:
-        """The id by which it is answered."""
+        """Return the id for answering it."""
         return self.approval_id
 
 
 class OpenQuestion(_OpenAsk, frozen=True, tag_field="kind", tag="question"):
-    """A question that waits for a person."""
+    """A pending question."""
 
     question_id: str
     tool_call_id: str
@@ -115,7 +113,7 @@ class OpenQuestion(_OpenAsk, frozen=True, tag_field="kind", tag="question"):
 
     @property
     def ask_id(self) -> str:
-        """The id by which it is answered."""
+        """Return the id for answering it."""
         return self.question_id
 
 
@@ -123,14 +121,14 @@ OpenAsk: TypeAlias = OpenApproval | OpenQuestion
 
 
 class AskList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """The open approvals and questions, oldest first: at most 200 of `total`."""
+    """Open approvals and questions, oldest first, up to 200 of `total`."""
 
     data: tuple[OpenAsk, ...]
     total: int = 0
 
 
 class GrantShown(ResponseBody, frozen=True, kw_only=True):
-    """A stored rule, and in words what it allows; the rule of a session has a `session_id`."""
+    """A stored rule, with a description in `says`. Session rules have a `session_id`."""
 
     grant_id: str
     scope: Literal["session", "always"]
@@ -142,7 +140,7 @@ class GrantShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """The stored rules: what no longer needs approval."""
+    """The stored rules for actions that don't need approval."""
 
     data: tuple[GrantShown, ...]
     has_more: bool
@@ -150,7 +148,7 @@ class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class GrantRevoked(ResponseBody, frozen=True):
-    """What the rule allowed needs approval again."""
+    """The rule is revoked. Its actions need approval again."""
 
     grant_id: str
     deleted: Annotated[bool, ALWAYS_TRUE]

@@ -1,4 +1,4 @@
-"""What all response bodies have in common."""
+"""The base of all response bodies."""
 
 from typing import Annotated, TypeAlias
 
@@ -6,15 +6,15 @@ import msgspec
 
 
 class ResponseBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The server encodes it and the client decodes it; fields that a newer server adds are ignored.
+    """A response body. Clients ignore fields added by newer servers.
 
-    A field without a default is always sent. One with its default value (None, "", 0, empty) is
-    left out; msgspec compares by identity, so a number with a fraction defaults to None.
+    A field without a default is always sent. A field with its default value (None, "", 0, empty) is omitted.
+    msgspec compares by identity, so floats default to None.
     """
 
 
 def one_of(*words: str) -> msgspec.Meta:
-    """The words that a text may be today; clients accept others, because a newer server may have more."""
+    """Return the currently known values. Clients must accept others, because newer servers can add some."""
     return msgspec.Meta(extra_json_schema={"enum": list(words)})
 
 

@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about what runs changed, and about taking it back."""
+"""Request and response bodies for the changes of runs, undo and redo."""
 
 from typing import Annotated
 
@@ -12,45 +12,46 @@ def _says(text: str) -> msgspec.Meta:
 
 
 class UndoRequest(msgspec.Struct, kw_only=True):
-    """The body of POST /v1/runs/{run_id}/undo and /redo; it is optional."""
+    """The optional body of POST /v1/runs/{run_id}/undo and /redo."""
 
     files: Annotated[
-        list[str], _says("Only these files, as the list of changes names them. The conversation stays.")
+        list[str], _says("Only these files, named as in the list of changes. The conversation isn't rewound.")
     ] = msgspec.field(default_factory=list[str])
-    keep_log: Annotated[bool, _says("Restore files, but don't change the conversation.")] = False
-    force: Annotated[bool, _says("Overwrite files that someone else changed since.")] = False
+    keep_log: Annotated[bool, _says("Restore files without rewinding the conversation.")] = False
+    force: Annotated[bool, _says("Overwrite files that have changed since the run.")] = False
     keep_both: Annotated[
-        bool, _says("Restore files that someone else changed since, and keep a copy of theirs beside each.")
+        bool, _says("Restore files that have changed since the run, and save a copy of each next to it.")
     ] = False
     plan: Annotated[
-        str, _says("Undo only: a preview's `plan`. If anything else would change now: 409 plan_changed.")
+        str,
+        _says(
+            "Undo only: `plan` from a preview. If the changes no longer match it, you get 409 plan_changed."
+        ),
     ] = ""
     undo_id: Annotated[str, _says("Redo only: the undo to reverse. Default: the run's newest.")] = ""
 
 
 class UndoShown(ResponseBody, frozen=True):
-    """An undo that can be redone, or whose removed runs are still away."""
+    """An undo that can be redone, or whose runs haven't been restored."""
 
     undo_id: str
     run_id: str
     seq: int
     at_ms: int
-    files: Annotated[int, _says("How many files it changed.")]
-    turns: Annotated[int, _says("How many runs it removed from the conversation.")]
+    files: Annotated[int, _says("Number of files it changed.")]
+    turns: Annotated[int, _says("Number of runs it removed from the conversation.")]
     returns_chat: Annotated[
         bool,
         _says("Whether a redo restores the runs. Once the conversation continues, it restores only files."),
     ]
-    partial: Annotated[bool, _says("Whether it undid single files instead of whole runs.")]
+    partial: Annotated[bool, _says("Whether it undid individual files instead of whole runs.")]
     paths: Annotated[
         tuple[str, ...],
         _says("The files; sent only with a run's changes. Empty if they're no longer stored."),
     ] = ()
     files_redone: Annotated[
         bool,
-        _says(
-            "Whether a redo brought its files back. Only the runs are away: fork at `seq` - 1 to see them."
-        ),
+        _says("Whether a redo restored its files but not its runs. Fork at `seq` - 1 to see them."),
     ] = False
 
 
@@ -74,53 +75,53 @@ class UndoPreviewed(ResponseBody, frozen=True):
     """The preview of an undo. Nothing has changed yet."""
 
     run_id: str
-    plan: Annotated[str, _says("Send it with the undo, which then fails if anything else would change.")]
-    turns: Annotated[tuple[RemovedTurnShown, ...], _says("The oldest first.")]
+    plan: Annotated[str, _says("Send it with the undo request, which fails if the changes no longer match.")]
+    turns: Annotated[tuple[RemovedTurnShown, ...], _says("Oldest first.")]
     turns_total: int
     files: tuple[FileEffect, ...]
     files_total: int
     log_kept: bool
     git: Annotated[
-        "GitMoved | None", _says("How git's history moved during the run. An undo doesn't reverse that.")
+        "GitMoved | None", _says("How git's history changed during the run. An undo doesn't reverse it.")
     ] = None
 
 
 class FileChanged(ResponseBody, frozen=True):
-    """A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number."""
+    """A file changed by the run. Bytes in its name that aren't UTF-8 are shown as numbers."""
 
     path: str
     kind: Annotated[str, one_of("created", "changed", "deleted", "mode")]
     state: Annotated[str, one_of("as_run_left_it", "undone", "changed_since")]
-    conflict: Annotated[str, _says("Why it isn't undone without force.")] = ""
+    conflict: Annotated[str, _says("Why it can't be undone without force.")] = ""
     before_bytes: int | None = None
     after_bytes: int | None = None
     binary: bool = False
-    diff: Annotated[str, _says("A unified diff, if it is text and not too long.")] = ""
+    diff: Annotated[str, _says("A unified diff, for text files that aren't too long.")] = ""
 
 
 class FileNotCovered(ResponseBody, frozen=True):
-    """A file or folder that snapshots leave out."""
+    """A file or folder excluded from snapshots."""
 
     path: str
     why: Annotated[
         str,
         one_of("ignored", "secret", "too large", "git", "not a file", "unreadable", "too deep"),
     ]
-    changed: Annotated[bool, _says("Whether the file changed during the run; this can't be undone.")] = False
+    changed: Annotated[bool, _says("Whether the file changed during the run, which can't be undone.")] = False
 
 
 class GitMoved(ResponseBody, frozen=True):
-    """Git's history moved during the run. An undo doesn't reverse that; `way_back` does."""
+    """A change to git's history during the run. An undo doesn't reverse it; `way_back` does."""
 
     commit_before: str
     commit_after: str
     branch_before: Annotated[str, _says("Empty if no branch was checked out.")]
     branch_after: str
-    way_back: Annotated[str, _says("Commands that reset git and leave the files alone.")]
+    way_back: Annotated[str, _says("Commands that reset git without changing files.")]
 
 
 class RunChanges(ResponseBody, frozen=True):
-    """What a run changed in its workspace; if it was undone with later runs, what all of them changed."""
+    """A run's changes to its workspace. If it was undone together with later runs, includes their changes."""
 
     run_id: str
     workspace: str
@@ -130,11 +131,9 @@ class RunChanges(ResponseBody, frozen=True):
     not_covered: tuple[FileNotCovered, ...] = ()
     not_covered_total: int = 0
     why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
-    git: Annotated[GitMoved | None, _says("How git's history moved during the run.")] = None
+    git: Annotated[GitMoved | None, _says("How git's history changed during the run.")] = None
     undos: Annotated[tuple[UndoShown, ...], _says("The undos of this run, oldest first.")] = ()
-    session_id: Annotated[
-        str, _says("The session that the run belongs to. A fork shows runs of its source.")
-    ] = ""
+    session_id: Annotated[str, _says("The session of the run. A fork also shows runs from its source.")] = ""
 
 
 class FileLeft(ResponseBody, frozen=True):
@@ -145,16 +144,18 @@ class FileLeft(ResponseBody, frozen=True):
 
 
 class RunUndone(ResponseBody, frozen=True):
-    """The undo is on disk, and the files are as they were before the run."""
+    """The undo is stored and the files are restored."""
 
     run_id: str
     undo_id: str
     digest: Annotated[str, _says("The SHA-256 of the exact plan.")]
     files: Annotated[tuple[str, ...], _says("The restored files.")]
     runs: Annotated[tuple[str, ...], _says("The runs that were undone.")] = ()
-    left: Annotated[tuple[FileLeft, ...], _says("Files that changed meanwhile and were left alone.")] = ()
+    left: Annotated[
+        tuple[FileLeft, ...], _says("Files that changed in the meantime and weren't restored.")
+    ] = ()
     log_kept: bool = False
     git: Annotated[
-        GitMoved | None, _says("How git's history moved during the run. An undo doesn't reverse that.")
+        GitMoved | None, _says("How git's history changed during the run. An undo doesn't reverse it.")
     ] = None
-    turns: Annotated[int, _says("How many runs were removed from the conversation, or restored.")] = 0
+    turns: Annotated[int, _says("Number of runs removed from the conversation, or restored.")] = 0

@@ -13,7 +13,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels",
         "channels.list",
         tag="Server",
-        summary="The chat platforms on which people talk to the agent, and whether each works.",
+        summary="List channels and their connection status.",
         scopes=("admin",),
         responses={200: channels.ChannelList},
     ),
@@ -22,7 +22,10 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels/{name}/pair",
         "channels.pair",
         tag="Server",
-        summary="Make a code; whoever sends it to the bot within 10 minutes may talk and approve.",
+        summary=(
+            "Create a pairing code. The first person to send it to the bot within 10 minutes can talk and "
+            "approve."
+        ),
         scopes=("admin",),
         request=channels.PairRequest,
         responses={201: channels.PairingCode},
@@ -33,7 +36,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels/{name}/users",
         "channels.allow",
         tag="Server",
-        summary="Let a person talk to the agent, by the platform's id.",
+        summary="Grant a person access by their platform user ID.",
         scopes=("admin",),
         request=channels.AllowRequest,
         responses={200: channels.ChannelUserChanged},
@@ -45,7 +48,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels/{name}/users/{user}",
         "channels.revoke",
         tag="Server",
-        summary="Let a person no longer talk to the agent, whatever the settings say.",
+        summary="Revoke a person's access, overriding the configuration.",
         scopes=("admin",),
         responses={200: channels.ChannelUserChanged},
         errors=_NOT_FOUND,
@@ -55,7 +58,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels/{name}/test",
         "channels.test",
         tag="Server",
-        summary="Send a test message to a chat, through the outbox.",
+        summary="Queue a test message to a chat.",
         scopes=("admin",),
         request=channels.ChannelTestRequest,
         responses={202: channels.ChannelTestIntended},
@@ -67,7 +70,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "/api/channels/{name}/log",
         "channels.log",
         tag="Server",
-        summary="What came in, what was said, and what became of it: the newest 200 events.",
+        summary="List messages received and sent, with delivery status: the newest 200 events.",
         scopes=("admin",),
         responses={200: channels.ChannelHistory},
         errors=_NOT_FOUND,
@@ -78,8 +81,8 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "channels.deliver",
         tag="Server",
         summary=(
-            "Where Telegram and Slack deliver updates to a channel with a `webhook_url`. It needs no key but "
-            "the secret that the server told Telegram, or Slack's signature. Slack gets an empty answer."
+            "Receive updates from Telegram and Slack for a channel with a `webhook_url`. Authenticated by "
+            "Telegram's secret token or Slack's signature instead of a key. Slack gets an empty response."
         ),
         scopes=NO_KEY,
         raw_request="application/json",

@@ -1,4 +1,4 @@
-"""The bodies of /api/channels."""
+"""Request and response bodies of /api/channels."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from holdfast.api.runs import ShortText
 
 
 class PairRequest(msgspec.Struct):
-    """The body of POST /api/channels/{name}/pair; it is optional."""
+    """The optional body of POST /api/channels/{name}/pair."""
 
 
 class AllowRequest(msgspec.Struct):
@@ -26,18 +26,18 @@ class ChannelTestRequest(msgspec.Struct):
 
 
 class ChannelUserShown(ResponseBody, frozen=True):
-    """A person who may talk."""
+    """A person with access."""
 
     user: str
     name: str
     role: Annotated[str, one_of("user", "approver")]
-    since: float  # 0: as long as the settings name them
+    since: float  # 0 for people from the configuration
     how: Annotated[str, one_of("code", "allowed", "settings", "")] = ""
-    by: str = ""  # the key with which someone allowed them
+    by: str = ""  # the API key used to grant access
 
 
 class ChannelShown(ResponseBody, frozen=True):
-    """A channel, and whether its platform works."""
+    """A channel and its connection status."""
 
     name: str
     kind: str
@@ -49,10 +49,10 @@ class ChannelShown(ResponseBody, frozen=True):
     node: str = ""
     users: tuple[ChannelUserShown, ...] = ()
     chats: int = 0
-    awaited: int = 0  # messages without an answer yet
+    awaited: int = 0  # unanswered messages
     undelivered: int = 0
-    given_up: int = 0  # deliveries of which nobody knows whether they arrived
-    rejected: int = 0  # deliveries that the platform did not take
+    given_up: int = 0  # unconfirmed deliveries
+    rejected: int = 0  # deliveries rejected by the platform
 
 
 class ChannelList(ResponseBody, frozen=True, tag_field="object", tag="list"):
@@ -62,18 +62,18 @@ class ChannelList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class PairingCode(ResponseBody, frozen=True):
-    """The code to send to the bot; it is shown here and never again."""
+    """The code to send to the bot. Only this response contains it."""
 
     code: str
     expires_in_s: int
 
     def __repr__(self) -> str:
-        """The code stays out of logs and tracebacks."""
+        """Keep the code out of logs and tracebacks."""
         return "PairingCode()"
 
 
 class ChannelUserChanged(ResponseBody, frozen=True):
-    """Who may talk now."""
+    """The person's new access."""
 
     channel: str
     user: str
@@ -81,7 +81,7 @@ class ChannelUserChanged(ResponseBody, frozen=True):
 
 
 class ChannelTestIntended(ResponseBody, frozen=True):
-    """The test message is in the outbox; the log says what becomes of it."""
+    """The test message is queued. The log shows its delivery status."""
 
     channel: str
     chat: str
@@ -89,13 +89,13 @@ class ChannelTestIntended(ResponseBody, frozen=True):
 
 
 class ChannelUpdateAccepted(ResponseBody, frozen=True):
-    """The update is on disk; one that came before has no second effect."""
+    """The update is stored. Duplicates are ignored."""
 
     accepted: bool
 
 
 class ChannelLogEntry(ResponseBody, frozen=True):
-    """Something that happened in a channel."""
+    """An event in a channel."""
 
     seq: int
     at: float
@@ -103,10 +103,10 @@ class ChannelLogEntry(ResponseBody, frozen=True):
     chat: str = ""
     user: str = ""
     what: str = ""
-    delivery: str = ""  # the message to the chat that it is about
+    delivery: str = ""  # key of the outgoing message
 
 
 class ChannelHistory(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What happened in a channel, the newest last."""
+    """The events of a channel, newest last."""
 
     data: tuple[ChannelLogEntry, ...]

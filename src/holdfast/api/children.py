@@ -1,4 +1,4 @@
-"""The bodies of responses about sub-agents."""
+"""Response bodies for sub-agents."""
 
 from typing import Annotated
 
@@ -11,17 +11,17 @@ from holdfast.values import OutcomeKind
 
 
 class ParentShown(ResponseBody, frozen=True):
-    """Whose sub-agent a session is."""
+    """The parent of a sub-agent's session."""
 
     session_id: str
     run_id: str
     tool_call_id: str
     name: Annotated[str, msgspec.Meta(description="The sub-agent's own name.")]
-    root_session_id: Annotated[str, msgspec.Meta(description="The session that is no sub-agent itself.")]
+    root_session_id: Annotated[str, msgspec.Meta(description="The session at the root of the tree.")]
 
 
 class ChildShown(ResponseBody, frozen=True, kw_only=True):
-    """A sub-agent: whose it is, what it does, and what it and its own sub-agents have used so far."""
+    """A sub-agent: its parent, status and usage so far, including its own sub-agents."""
 
     session_id: str
     run_id: str
@@ -29,7 +29,7 @@ class ChildShown(ResponseBody, frozen=True, kw_only=True):
     parent_run_id: str
     tool_call_id: str
     name: str
-    depth: Annotated[int, msgspec.Meta(description="1 for a sub-agent of the session that was asked for.")]
+    depth: Annotated[int, msgspec.Meta(description="1 for a direct sub-agent of the requested session.")]
     status: Annotated[
         str,
         msgspec.Meta(
@@ -48,12 +48,12 @@ class ChildShown(ResponseBody, frozen=True, kw_only=True):
     ended_at: float | None = None
     asks: Annotated[
         tuple[OpenAsk, ...],
-        msgspec.Meta(description="What it asks a person now, as GET /v1/approvals lists it."),
+        msgspec.Meta(description="Its pending requests, as listed by GET /v1/approvals."),
     ] = ()
 
 
 class ChildList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """The sub-agents of a session, each before its own; `parent` if the session is one itself."""
+    """The sub-agents of a session, parents first. `parent` is set if the session is a sub-agent itself."""
 
     session_id: str
     data: tuple[ChildShown, ...]

@@ -1,4 +1,4 @@
-"""The one envelope of every error."""
+"""The envelope of every error."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from holdfast.api.body import one_of
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, and where; `code` is for programs."""
+    """The error. Programs should check `code`."""
 
     message: str = ""
     type: Annotated[
@@ -27,6 +27,6 @@ class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorEnvelope(msgspec.Struct, frozen=True):
-    """The one envelope of every error."""
+    """The envelope of every error."""
 
     error: ErrorDetail

@@ -1,4 +1,4 @@
-"""The operations for clients of other protocols: front ends over AG-UI, and agents and editors over MCP."""
+"""Operations for other protocols: AG-UI front ends, and agents and editors over MCP."""
 
 from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.mcp import RpcMessage, RpcResult
@@ -11,11 +11,11 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
         "ag_ui.run",
         tag="AG-UI",
         summary=(
-            "A run as AG-UI 1.0 events. The thread is a session. An approval or a question ends the stream "
-            "with an interrupt; answer it with `resume`, and the same run continues. Calls of your `tools` "
-            "end it with `pendingToolCallIds`; send the messages with their results to continue. A request "
-            "with the same runId reads the same run; with `Last-Event-ID`, it reads the rest. If you leave "
-            "before the end, the run stops after a short grace period, unless "
+            "Start or continue a run and stream AG-UI 1.0 events. The thread is a session. An approval or "
+            "question ends the stream with an interrupt; answer it with `resume` to continue the run. "
+            "Calls to your `tools` end it with `pendingToolCallIds`; send the messages with their results "
+            "to continue. A repeated `runId` returns the same run; `Last-Event-ID` resumes its stream. If "
+            "you disconnect early, the run stops after a short grace period unless "
             "`forwardedProps.holdfast.on_disconnect` is detach. Approving needs the scope approve."
         ),
         request=RunAgentInput,
@@ -36,10 +36,10 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
         "mcp.post",
         tag="MCP",
         summary=(
-            "One JSON-RPC message of a Model Context Protocol client (streamable HTTP, up to version "
-            "2026-07-28). Errors of a method are JSON-RPC errors. A call of `run_agent` is answered with a "
-            "stream, or with a task if the client declares the extension for tasks. A call with the same "
-            "idempotency key has one effect. Approving needs the scope approve."
+            "Send one JSON-RPC message as a Model Context Protocol client (streamable HTTP, up to version "
+            "2026-07-28). Method errors are JSON-RPC errors. `run_agent` returns a stream, or a task if "
+            "the client declares the tasks extension. Calls with the same idempotency key take effect "
+            "once. Approving needs the scope approve."
         ),
         request=RpcMessage,
         responses={
@@ -58,12 +58,12 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
         "mcp.get",
         tag="MCP",
         summary=(
-            "The rest of a stream after `Last-Event-ID`, or, without it, changes of the resources that the "
-            "client has subscribed to. For protocol versions up to 2025-11-25."
+            "Resume a stream after `Last-Event-ID`. Without that header, stream changes of subscribed "
+            "resources. For protocol versions up to 2025-11-25."
         ),
         responses={200: {EVENTS: None}, **dict.fromkeys((400, 404, 405, 429), RpcResult)},
         errors={403: "missing_scope", 406: "not_acceptable", 429: "too_many_streams"},
-        headers={**RESUME, "Mcp-Session-Id": "The session that `initialize` returned."},
+        headers={**RESUME, "Mcp-Session-Id": "The session id returned by `initialize`."},
         required=frozenset({"Mcp-Session-Id"}),
     ),
 )

@@ -1,4 +1,4 @@
-"""The bodies of responses about the files of a session's workspace."""
+"""Response bodies for files in a session's workspace."""
 
 from typing import Annotated
 
@@ -12,14 +12,16 @@ def _says(text: str) -> msgspec.Meta:
 
 
 class FolderEntry(ResponseBody, frozen=True):
-    """A file or folder; in its name, a byte that isn't UTF-8 is shown as its number."""
+    """A file or folder. Bytes in its name that aren't UTF-8 are shown as numbers."""
 
     name: str
-    kind: Annotated[str, one_of("folder", "file", "other"), _says("Of a link, what it leads to.")]
+    kind: Annotated[str, one_of("folder", "file", "other"), _says("For a link, the type of its target.")]
     bytes: int = 0
-    changed_ms: Annotated[int, _says("When its contents last changed, in milliseconds of Unix time.")] = 0
+    changed_ms: Annotated[int, _says("Last modification, in milliseconds of Unix time.")] = 0
     link: bool = False
-    ignored: Annotated[bool, _says("Whether git ignores it, or it belongs to git or holds a cache.")] = False
+    ignored: Annotated[bool, _says("Whether it's ignored by git, part of git's own data, or a cache.")] = (
+        False
+    )
     refused: Annotated[str, _says("Why it can't be opened here.")] = ""
 
 
@@ -29,12 +31,12 @@ class FolderListing(ResponseBody, frozen=True):
     path: str
     entries: tuple[FolderEntry, ...]
     entries_total: int
-    incomplete: Annotated[bool, _says("Whether the folder has more entries than are counted.")] = False
+    incomplete: Annotated[bool, _says("Whether the folder has more entries than were counted.")] = False
     next_cursor: str | None = None
 
 
 class FileStored(ResponseBody, frozen=True):
-    """The file is on disk."""
+    """The file is stored."""
 
     path: str
     bytes: int

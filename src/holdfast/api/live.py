@@ -1,12 +1,12 @@
-"""The bodies of responses about what only the server that works on a session knows."""
+"""Response bodies for live state, which only the server that runs a session has."""
 
 from holdfast.api.body import ResponseBody
 
 
 class BackgroundJobShown(ResponseBody, frozen=True, kw_only=True):
-    """A process that a tool started to outlive its call; `exit_code` is null while it runs, or if unknown.
+    """A background process started by a tool. `exit_code` is null while it runs, or if unknown.
 
-    `server` is the name of the server on whose machine it is, if several share the store.
+    `server` is the server it runs on, if several share the store.
     """
 
     job_id: str
@@ -19,7 +19,7 @@ class BackgroundJobShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class BackgroundOutput(ResponseBody, frozen=True, kw_only=True):
-    """A process in the background and the end of its output; `is_cut` if earlier output is left out."""
+    """A background process and the end of its output. `is_cut` is true if earlier output is omitted."""
 
     job: BackgroundJobShown
     output: str = ""
@@ -27,17 +27,17 @@ class BackgroundOutput(ResponseBody, frozen=True, kw_only=True):
 
 
 class QueuePlace(ResponseBody, frozen=True, kw_only=True):
-    """The place of a run in the queue for a slot, starting at 1, and why it waits."""
+    """A run's position in the queue for a slot, starting at 1, and why it's queued."""
 
     position: int
     why: str
 
 
 class SessionLive(ResponseBody, frozen=True, kw_only=True):
-    """What the server in `server` knows about a session's active runs; it is empty if only one has the store.
+    """The live state of a session's active runs. `server` is empty if the store isn't shared.
 
-    `known` is false if that server didn't answer: then the rest is empty, which says nothing. `lines` are
-    live lines and `queue` places in the queue, by run id.
+    `known` is false if that server didn't respond, and the state is unknown. `lines` (live lines) and `queue`
+    (queue positions) are by run id.
     """
 
     session_id: str

@@ -1,4 +1,4 @@
-"""What Model Context Protocol clients send: the message of a request, and the arguments of each tool."""
+"""Messages of Model Context Protocol clients, and the arguments of each tool."""
 
 from typing import Annotated, Any, Literal
 
@@ -36,68 +36,70 @@ class RpcResult(msgspec.Struct, kw_only=True):
 
 
 class _Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a tool is called with."""
+    """The arguments of a tool."""
 
 
 class RunAgentArguments(_Arguments):
     """Give the agent a task and wait for its answer."""
 
-    message: Annotated[str, msgspec.Meta(min_length=1, description="The task, in plain words.")]
-    session_id: Annotated[
-        SessionId, msgspec.Meta(description="Continue this session; leave it out to start a new one.")
-    ] = ""
+    message: Annotated[str, msgspec.Meta(min_length=1, description="The task, in plain language.")]
+    session_id: Annotated[SessionId, msgspec.Meta(description="Session to continue. Default: a new one.")] = (
+        ""
+    )
     workspace: Annotated[
-        str, msgspec.Meta(description="The directory to work in: an absolute path on the server.")
+        str, msgspec.Meta(description="Working directory, as an absolute path on the server.")
     ] = ""
-    model: Annotated[ShortText, msgspec.Meta(description="A configured target instead of the default.")] = ""
+    model: Annotated[
+        ShortText, msgspec.Meta(description="A configured target to use instead of the default.")
+    ] = ""
     effort: Annotated[
-        Effort | None, msgspec.Meta(description="How much the model should think, if it can choose.")
+        Effort | None, msgspec.Meta(description="Reasoning effort, for models that support it.")
     ] = None
-    instructions: Annotated[str, msgspec.Meta(description="Further instructions for this run only.")] = ""
+    instructions: Annotated[str, msgspec.Meta(description="Extra instructions for this run.")] = ""
 
 
 class AnswerArguments(_Arguments):
-    """Answer an approval or a question that a run waits for, and wait for what follows."""
+    """Answer a pending approval or question, and wait for the run's next result."""
 
     id: Annotated[ShortText, msgspec.Meta(min_length=1, description="The id of the approval or question.")]
     answer: Annotated[
         str,
         msgspec.Meta(
             min_length=1,
-            description="For an approval, one of its choices, such as once or deny; for a question, a text.",
+            description="Approval: one of its choices, such as once or deny. Question: text.",
         ),
     ]
-    reason: Annotated[str, msgspec.Meta(description="Why; the agent is told.")] = ""
+    reason: Annotated[str, msgspec.Meta(description="Reason, sent to the agent.")] = ""
 
 
 class RunArguments(_Arguments):
-    """Show the state of a run, with its answer if it has ended."""
+    """Show a run's status, and its answer if it has ended."""
 
     run_id: Annotated[ShortText, msgspec.Meta(min_length=1, description="The id of the run.")]
 
 
 class StopArguments(RunArguments):
-    """Stop a run, with everything that it has started."""
+    """Stop a run and everything it started."""
 
 
 class SendArguments(_Arguments):
-    """Message an agent while it works."""
+    """Send a message to a running agent."""
 
     run_id: Annotated[ShortText, msgspec.Meta(min_length=1, description="The id of the run.")]
-    message: Annotated[str, msgspec.Meta(min_length=1, description="What to tell the agent.")]
+    message: Annotated[str, msgspec.Meta(min_length=1, description="The message.")]
 
 
 class ListSessionsArguments(_Arguments):
     """List sessions, newest first."""
 
-    query: Annotated[str, msgspec.Meta(description="Only sessions that contain these words.")] = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="How many.")] = 20
+    query: Annotated[str, msgspec.Meta(description="Only sessions that contain this text.")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="Page size.")] = 20
     cursor: Annotated[str, msgspec.Meta(description="`next_cursor` of the previous page.")] = ""
 
 
 class ReadSessionArguments(_Arguments):
-    """Read what was said and done in a session, the newest entries first cut to a limit."""
+    """Read the transcript of a session: its newest entries, up to the limit."""
 
     session_id: Annotated[SessionId, msgspec.Meta(min_length=1, description="The id of the session.")]
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="How many entries.")] = 50
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="Maximum number of entries.")] = 50
     before: Annotated[int, msgspec.Meta(ge=0, description="`next_before` of the previous page.")] = 0

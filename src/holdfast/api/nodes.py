@@ -1,13 +1,14 @@
-"""The bodies of responses about nodes: the servers that share one store."""
+"""Response bodies for nodes: servers that share a store."""
 
 from holdfast.api.body import ResponseBody
 
 
 class NodeShown(ResponseBody, frozen=True, kw_only=True):
-    """A server that shares the store; `lease_left_s` is null for one that has the store to itself.
+    """A server. `lease_left_s` is null if the store isn't shared.
 
-    `homes` are the places whose sessions it can continue, as `node:NAME` or `volume:NAME`. `lacks` are the
-    targets, tools and MCP servers that another server has and this one hasn't, or has set up differently.
+    `homes` lists the nodes and volumes whose sessions it can continue, as `node:NAME` or `volume:NAME`.
+    `lacks` lists targets, tools and MCP servers that other servers have and this one doesn't, or configures
+    differently.
     """
 
     name: str
@@ -20,6 +21,6 @@ class NodeShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class NodeList(ResponseBody, frozen=True, kw_only=True):
-    """All servers that share the store, by name."""
+    """All servers that share the store, sorted by name."""
 
     data: tuple[NodeShown, ...]

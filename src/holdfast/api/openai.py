@@ -1,4 +1,4 @@
-"""The bodies of the OpenAI-compatible requests and responses."""
+"""OpenAI-compatible request and response bodies."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from holdfast.targets import STOPS_MAX
 FormatType: TypeAlias = Literal["text", "json_object", "json_schema"]
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
 
-# Fields that change nothing in an answer: how a provider caches, stores, bills or speeds it up.
+# Fields without an effect on answers: caching, storage, billing and speed at the provider.
 CHAT_HARMLESS = frozenset(
     {
         "prediction",
@@ -49,7 +49,7 @@ RESPONSES_HARMLESS = frozenset(
         "user",
     }
 )
-# Fields that an agent can't honour, each with the values that ask for nothing.
+# Fields that agents don't support, each with its harmless values.
 CHAT_REFUSED: Mapping[str, tuple[object, ...]] = MappingProxyType(
     {
         "audio": (),
@@ -71,7 +71,7 @@ RESPONSES_REFUSED: Mapping[str, tuple[object, ...]] = MappingProxyType(
 
 
 class OpenAIRequest(ModelOptions, kw_only=True):
-    """What the bodies of both APIs have in common."""
+    """Fields common to both APIs."""
 
     model: ShortText | None = None
     stream: bool | None = None
@@ -79,12 +79,12 @@ class OpenAIRequest(ModelOptions, kw_only=True):
     metadata: dict[str, Any] | None = None
     tools: Annotated[
         list[dict[str, Any]] | None,
-        msgspec.Meta(description="Functions that you run yourself, beside the agent's own tools."),
+        msgspec.Meta(description="Functions that you run, in addition to the agent's own tools."),
     ] = None
     tool_choice: Annotated[
         str | dict[str, Any] | None,
         msgspec.Meta(
-            description="auto, none, required, or one of your functions: of the model's next answer."
+            description="auto, none, required, or one of your functions. Applies to the next answer."
         ),
     ] = None
     top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
@@ -99,7 +99,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the run continues after its reader has left."""
+        """Return whether the run continues after its reader disconnects."""
         return self.on_disconnect == "detach"
 
 
@@ -110,7 +110,7 @@ class StreamOptions(msgspec.Struct):
 
 
 class JsonSchemaFormat(msgspec.Struct, kw_only=True):
-    """`json_schema` of a response format: the schema that the answer fits."""
+    """`json_schema` of a response format: the schema of the answer."""
 
     name: ShortText = "output"
     description: ShortText | None = None
@@ -169,33 +169,33 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the run continues after its reader has left; a background response is read later."""
+        """Return whether the run continues after its reader disconnects, as background responses do."""
         return bool(self.background) or self.on_disconnect == "detach"
 
     @property
     def verbosity(self) -> str | None:
-        """How long answers should be, as `text` says it."""
+        """Return the verbosity from `text`."""
         return self.text.verbosity if self.text else None
 
     @property
     def logit_bias(self) -> None:
-        """Nothing: this API has no such field."""
+        """Return nothing: this API has no such field."""
 
     @property
     def conversation_name(self) -> str:
-        """The conversation's name, if there is one."""
+        """Return the conversation's id, if any."""
         named = self.conversation
         return named.id if isinstance(named, Conversation) else named or ""
 
 
 class InputTokensRequest(ResponsesRequest, kw_only=True):
-    """The body of POST /v1/responses/input_tokens; what doesn't change the number is ignored."""
+    """The body of POST /v1/responses/input_tokens. Fields that don't affect the count are ignored."""
 
     input: RawInput | None = None  # pyright: ignore[reportIncompatibleVariableOverride]  # here it is optional
 
 
 class CompactResponseRequest(msgspec.Struct, kw_only=True):
-    """The body of POST /v1/responses/compact; how a provider caches or bills it is ignored."""
+    """The body of POST /v1/responses/compact. Caching and billing fields are ignored."""
 
     model: ShortText | None = None
     input: RawInput | None = None
@@ -217,14 +217,14 @@ class ChangeConversationRequest(msgspec.Struct, kw_only=True):
 
 
 class InputTokens(ResponseBody, frozen=True):
-    """How many input tokens a response would have."""
+    """The number of input tokens."""
 
     object: Literal["response.input_tokens"]
     input_tokens: int
 
 
 class ConversationShown(ResponseBody, frozen=True):
-    """A conversation, as the OpenAI API describes it: a session."""
+    """A session as an OpenAI conversation."""
 
     id: str
     object: Literal["conversation"]
@@ -241,20 +241,20 @@ class DeletedConversation(ResponseBody, frozen=True):
 
 
 class PromptTokensDetails(ResponseBody, frozen=True):
-    """How many of the input tokens came from the provider's cache."""
+    """Input tokens from the provider's cache."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
 class OutputTokensDetails(ResponseBody, frozen=True):
-    """How many of the output tokens were reasoning."""
+    """Output tokens used for reasoning."""
 
     reasoning_tokens: int
 
 
 class ChatUsage(ResponseBody, frozen=True):
-    """What a chat completion used."""
+    """Usage of a chat completion."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -264,14 +264,14 @@ class ChatUsage(ResponseBody, frozen=True):
 
 
 class ChatFunction(ResponseBody, frozen=True):
-    """The function that a tool call names, with its arguments as JSON text."""
+    """The function of a tool call, with its arguments as JSON text."""
 
     name: str
     arguments: str
 
 
 class ToolCallShown(ResponseBody, frozen=True):
-    """A call of a tool that the client brought and runs itself."""
+    """A call to a client-supplied tool, which the client runs."""
 
     id: str
     type: Literal["function"]
@@ -289,7 +289,7 @@ class ChatMessage(ResponseBody, frozen=True):
 
 
 class ChatChoice(ResponseBody, frozen=True):
-    """The one choice of a chat completion."""
+    """The only choice of a chat completion."""
 
     index: int
     message: ChatMessage
@@ -298,17 +298,17 @@ class ChatChoice(ResponseBody, frozen=True):
 
 
 class PersonNeeded(ResponseBody, frozen=True):
-    """The run waits for a person. This client can't answer, so its response ends and the run continues."""
+    """The run is waiting for a person. This client can't answer, so only the response ends."""
 
     waiting_for: Literal["approval", "question"]
     id: str
     run_id: str
     text: str
-    url: str  # of the page where a person can answer
+    url: str  # URL of the page where a person can answer
 
 
 class ChatCompletion(ResponseBody, frozen=True):
-    """A chat completion, as the OpenAI API describes it."""
+    """An OpenAI chat completion."""
 
     id: str
     object: Literal["chat.completion"]
@@ -320,7 +320,7 @@ class ChatCompletion(ResponseBody, frozen=True):
 
 
 class ResponseUsage(ResponseBody, frozen=True):
-    """What a response used."""
+    """Usage of a response."""
 
     input_tokens: int
     input_tokens_details: PromptTokensDetails
@@ -330,7 +330,7 @@ class ResponseUsage(ResponseBody, frozen=True):
 
 
 class CompactedResponse(ResponseBody, frozen=True):
-    """A conversation as its user messages and a summary."""
+    """A conversation, reduced to its user messages and a summary."""
 
     id: str
     object: Literal["response.compaction"]
@@ -340,7 +340,7 @@ class CompactedResponse(ResponseBody, frozen=True):
 
 
 class ResponseShown(ResponseBody, frozen=True):
-    """A response, as the OpenAI API describes it."""
+    """An OpenAI response."""
 
     id: str
     object: Literal["response"]
@@ -378,7 +378,7 @@ class ResponseShown(ResponseBody, frozen=True):
 
 
 class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """The input of a response, as the OpenAI API lists it."""
+    """A list of OpenAI response items."""
 
     data: tuple[dict[str, Any], ...]
     first_id: str | None
@@ -387,7 +387,7 @@ class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class DeletedResponse(ResponseBody, frozen=True):
-    """The response is hidden for good."""
+    """The response is permanently hidden."""
 
     id: str
     object: Literal["response.deleted"]
@@ -395,7 +395,7 @@ class DeletedResponse(ResponseBody, frozen=True):
 
 
 class ModelShown(ResponseBody, frozen=True):
-    """A name that `model` may hold."""
+    """A name that `model` accepts."""
 
     id: str
     object: Literal["model"]
@@ -404,7 +404,7 @@ class ModelShown(ResponseBody, frozen=True):
 
 
 class AnthropicModel(ResponseBody, frozen=True):
-    """A model as Anthropic's clients read it."""
+    """A model in Anthropic's format."""
 
     type: Annotated[str, one_of("model")]
     id: str
@@ -413,7 +413,7 @@ class AnthropicModel(ResponseBody, frozen=True):
 
 
 class AnthropicModelList(ResponseBody, frozen=True):
-    """All models as Anthropic's clients read them."""
+    """All models in Anthropic's format."""
 
     data: tuple[AnthropicModel, ...]
     has_more: bool
@@ -422,6 +422,6 @@ class AnthropicModelList(ResponseBody, frozen=True):
 
 
 class ModelList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """The models, as the OpenAI API lists them."""
+    """All models in OpenAI's format."""
 
     data: tuple[ModelShown, ...]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the table of operations and the structs that it names."""
+"""Generates the OpenAPI document from the table of operations and its structs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ _ANYWHERE = {
     500: "internal_error, store_damaged",
     503: "store_unavailable, store_overloaded, shutting_down",
 }
-_UNKNOWN_OUTCOME = "outcome_unknown"  # whether a request that writes was saved
+_UNKNOWN_OUTCOME = "outcome_unknown"  # it's unknown whether a write was stored
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
 _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
 _YES_OR_NO = {"type": "boolean"}
@@ -56,7 +56,7 @@ _QUERIES: Mapping[str, Any] = {
     "X-Hermes-Session-Id": {"type": "string", "pattern": r"^[!-.0-\[\]-~]{1,256}$"},
     "Idempotency-Key": {"type": "string", "pattern": "^[!-~]{1,255}$"},
 }
-# What the fields of a body need together, or beyond their types.
+# Constraints between the fields of a body, or beyond their types.
 _TEXT = {"type": "string", "pattern": r"^[^\s]"}
 _IDS = {"client_id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{2,64}$"}}
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
@@ -157,19 +157,19 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
 }
 _FRAME = {
     "type": "object",
-    "description": "One frame; frames with an id are the log, the others are heartbeats and live status.",
+    "description": "A frame. Frames with an id are log events; others are heartbeats and live status.",
     "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
 }
 _ERROR = {"$ref": "#/components/schemas/ErrorEnvelope"}
 
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The OpenAPI document of these operations."""
+    """Return the OpenAPI document of these operations."""
     table = _by_path(operations)
     kinds = list(dict.fromkeys([ErrorEnvelope, *(kind for _, one in table for kind in _kinds(one))]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     known = dict(zip(kinds, schemas, strict=True))
-    # Its fields have defaults so that a client can read a proxy's error; the server sends them all.
+    # Its fields have defaults so that a client can decode a proxy's error; the server sends all of them.
     components["ErrorDetail"]["required"] = list(components["ErrorDetail"]["properties"])
     for name, rule in _RULES.items():
         if name in components:
@@ -185,8 +185,8 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
             "title": "Holdfast",
             "version": __version__,
             "description": (
-                "Runs that do not get lost, over HTTP. Every error comes in one envelope. Times are seconds "
-                "of Unix time. Fields that a body has and this description does not are ignored."
+                "Durable agent runs over HTTP. All errors use the same envelope. Times are in seconds of "
+                "Unix time. Unknown fields in request bodies are ignored."
             ),
         },
         "security": [{"key": []}, {"cookie": [], "page": []}],
@@ -199,13 +199,13 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "holdfast_sign_in_PORT",
-                    "description": "Set by POST /api/sign-in; it opens nothing on its own.",
+                    "description": "Set by POST /api/sign-in. Requests also need `X-Holdfast-Page`.",
                 },
                 "page": {
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-Holdfast-Page",
-                    "description": "`page` from the same response; only pages of this origin can read it.",
+                    "description": "`page` from the same response, which only pages of this origin can read.",
                 },
             },
         },
@@ -213,7 +213,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _by_path(operations: Iterable[Operation]) -> list[tuple[str, Operation]]:
-    """Each path with its operations, by their methods' names."""
+    """Return each path with its operations, sorted by method."""
     paths: dict[str, list[Operation]] = {}
     for one in operations:
         for path in one.templates:
@@ -222,7 +222,7 @@ def _by_path(operations: Iterable[Operation]) -> list[tuple[str, Operation]]:
 
 
 def _kinds(operation: Operation) -> Iterator[Any]:
-    """The types that an operation's JSON has."""
+    """Yield the JSON types of an operation."""
     if operation.request is not None:
         yield operation.request
     yield from operation.response_types()
@@ -263,7 +263,7 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
         errors[400] = ", ".join(dict.fromkeys(codes))
     for status, codes in sorted(errors.items()):
         kinds = [_schema(one, known) for one in media_of(operation.responses.get(status)).values()]
-        schema = {"anyOf": [*kinds, _ERROR]} if kinds else _ERROR  # another protocol has errors of its own
+        schema = {"anyOf": [*kinds, _ERROR]} if kinds else _ERROR  # other protocols have their own errors
         made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": schema}})
     return made
 
@@ -277,9 +277,9 @@ def _schema(kind: Any, known: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _words(answer: Any) -> str:
-    """What the response is, in the words of its type."""
+    """Describe a response with the docstrings of its types."""
     if answer is None:
-        return "Nothing follows."
+        return "No content."
     media = media_of(answer)
     docs = [
         kind.__doc__ for kind in media.values() if isinstance(kind, type) and kind.__module__ != "builtins"

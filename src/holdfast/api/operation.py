@@ -1,4 +1,4 @@
-"""One operation of the API as data, and what many operations have in common."""
+"""An API operation as data, and the headers and errors that operations share."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,18 +18,18 @@ Tag: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path: who may call it, what it takes, what it returns, its errors' codes by status.
+    """One method of one path: its scopes, parameters, responses, and error codes by status.
 
-    The server binds `endpoint` to the function that does it. A response is a type, several as a tuple, one
-    for each media type (None for what isn't JSON), or None for an empty body. A key needs one of the
-    scopes; without scopes, no key is needed.
+    The server binds `endpoint` to a function. A response is a type, a tuple of types, a mapping from media
+    type to type (None for anything but JSON), or None for an empty body. A key needs one of the scopes;
+    without scopes, no key is needed.
     """
 
     method: Method
     path: str
     endpoint: str
     _: KW_ONLY
-    also: tuple[str, ...] = ()  # other paths to the same endpoint
+    also: tuple[str, ...] = ()  # aliases
     tag: Tag
     summary: str
     request: Any = None
@@ -39,38 +39,38 @@ class Operation:
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    required: frozenset[str] = frozenset()  # of the query and the headers
+    required: frozenset[str] = frozenset()  # query parameters and headers
     scopes: tuple[Scope, ...] = ("chat",)
-    shows_files: bool = False  # from the folder of the run in its path
-    any_workspace: str = ""  # why it changes a run or session for keys that can't choose its folder, too
-    by_ticket: bool = False  # a browser may use a ticket instead of headers
-    by_cookie: bool = False  # a browser may use its cookie alone
+    shows_files: bool = False  # from the folder of the run in the path
+    any_workspace: str = ""  # why keys that can't use the folder of the run or session can still call it
+    by_ticket: bool = False  # browsers can use a ticket instead of headers
+    by_cookie: bool = False  # browsers can use only their cookie
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path under which clients reach it, as the router reads them."""
+        """Return all paths, in the router's syntax."""
         return (self.path, *self.also)
 
     @property
     def in_workspace(self) -> bool:
-        """Whether it's only for keys that can choose the folder of the run or session in its path."""
+        """Return whether the key must be allowed to use the folder of the run or session in the path."""
         changes_one = self.method != "GET" and ("{run_id}" in self.path or "{session_id}" in self.path)
         return self.shows_files or (changes_one and self.scopes != ("admin",) and not self.any_workspace)
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """The same as OpenAPI writes them."""
+        """Return all paths, in OpenAPI's syntax."""
         return tuple(_CONVERTER.sub("}", one) for one in self.paths)
 
     def response_types(self) -> Iterator[Any]:
-        """Every type that its JSON responses have."""
+        """Yield the types of its JSON responses."""
         for response in self.responses.values():
             for kind in media_of(response).values():
                 yield from kind if isinstance(kind, tuple) else () if kind is None else (kind,)
 
 
 def media_of(response: Any) -> Mapping[str, Any]:
-    """What a response is for each media type."""
+    """Return the type of a response by media type."""
     if response is None:
         return {}
     return response if isinstance(response, Mapping) else {"application/json": response}  # pyright: ignore[reportUnknownVariableType]
@@ -78,21 +78,21 @@ def media_of(response: Any) -> Mapping[str, Any]:
 
 ONCE = {
     "Idempotency-Key": (
-        "A request that is sent twice within 24 hours with the same key and body has one effect and one "
-        "response."
+        "Makes retries safe: requests with the same key and body within 24 hours take effect once and get "
+        "the same response."
     )
 }
-SESSION_HEADER = {"X-Hermes-Session-Id": "The session to continue; without it the conversation gets its own."}
+SESSION_HEADER = {"X-Hermes-Session-Id": "Session to continue. Default: a new one for each conversation."}
 CHAT_HEADERS = {
     "X-Holdfast-Chat-Id": (
-        "The front end's chat id. A turn continues the chat's session with the same history. "
-        "`X-OpenWebUI-Chat-Id` works too."
+        "The front end's chat id. A turn continues the chat's session that has the same history. "
+        "`X-OpenWebUI-Chat-Id` also works."
     ),
-    "X-Holdfast-User-Id": "The front end's user, with separate sessions. `X-OpenWebUI-User-Id` works too.",
+    "X-Holdfast-User-Id": "The front end's user, with separate sessions. `X-OpenWebUI-User-Id` also works.",
     "X-Holdfast-Task": "Any value marks a task outside the chat, such as a title. It gets no agent tools.",
 }
-RESUME = {"Last-Event-ID": "The id of the last event that you have seen."}
-PAGE = {"limit": "How many, at most 200.", "cursor": "`next_cursor` of the previous page."}
+RESUME = {"Last-Event-ID": "The id of the last event you received."}
+PAGE = {"limit": "Page size, up to 200.", "cursor": "`next_cursor` of the previous page."}
 RUN_ERRORS = {404: "run_not_found"}
 SESSION_ERRORS = {404: "session_not_found"}
 START_ERRORS = {
@@ -106,13 +106,13 @@ START_ERRORS = {
     429: "queue_full, budget_exhausted, budget_in_use, too_many_requests, upload_quota_reached",
 }
 RELAY_ERRORS = {
-    400: "invalid_request, invalid_json, or what the provider says",
+    400: "invalid_request, invalid_json, or the provider's error",
     404: "model_not_found",
     413: "body_too_large",
     415: "unsupported_encoding",
     429: (
-        "rate_limited, budget_exhausted, budget_in_use, too_many_requests, with Retry-After, or what the "
-        "provider says"
+        "rate_limited, budget_exhausted, budget_in_use or too_many_requests, with Retry-After; or the "
+        "provider's error"
     ),
     502: "connect_failed, dropped, malformed: the kind of the failure",
     503: "overloaded, shutting_down",

@@ -1,4 +1,4 @@
-"""The table of all operations: routes, authentication, the docs page and OpenAPI are made from it."""
+"""The table of all operations, from which routes, authentication, the docs page and OpenAPI are generated."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from holdfast.api.server_operations import SERVER_OPERATIONS
 from holdfast.api.session_operations import SESSION_OPERATIONS
 from holdfast.catalog import FEATURES
 
-# Runs are used most, so their routes are tried first.
+# Run routes come first because they get the most requests.
 OPERATIONS: tuple[Operation, ...] = (
     *RUN_OPERATIONS,
     *SESSION_OPERATIONS,
@@ -25,12 +25,12 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 def paths_of(endpoint: str) -> frozenset[str]:
-    """Every path under which clients reach an endpoint."""
+    """Return every path of an endpoint."""
     return frozenset(path for one in OPERATIONS if one.endpoint == endpoint for path in one.paths)
 
 
 def is_path_of(endpoint: str) -> Callable[[str], bool]:
-    """A test for the paths of an endpoint, whatever their parameters are."""
+    """Return a predicate that matches the paths of an endpoint with any parameters."""
     patterns = "|".join(re.sub(r"{\w+}", "[^/]+", path) for path in sorted(paths_of(endpoint)))
     fits = re.compile(patterns)
     return lambda path: fits.fullmatch(path) is not None
@@ -41,6 +41,6 @@ def _root(path: str) -> str:
     return f"/{first}{slash}"
 
 
-# A path that begins so belongs to the API, whether or not there is such an operation.
+# Paths with these prefixes belong to the API, even if no operation matches.
 API_ROOTS: tuple[str, ...] = tuple(sorted({_root(path) for one in OPERATIONS for path in one.paths}))
 COOKIE_PATHS: frozenset[str] = frozenset(path for one in OPERATIONS if one.by_cookie for path in one.paths)

@@ -1,4 +1,4 @@
-"""The bodies of responses about the quarantine: what commands changed that nobody approved."""
+"""Response bodies for the quarantine of unapproved changes."""
 
 from typing import Annotated
 
@@ -8,23 +8,23 @@ from holdfast.api.body import ALWAYS_TRUE, ResponseBody
 
 
 class QuarantineEntry(ResponseBody, frozen=True, kw_only=True):
-    """A file or folder in quarantine; in a path, a byte that isn't UTF-8 is shown as its number."""
+    """A file or folder in quarantine. Bytes in paths that aren't UTF-8 are shown as numbers."""
 
     id: str
-    path: Annotated[str, msgspec.Meta(description="Where it was, and where restoring puts it.")]
-    kept: Annotated[str, msgspec.Meta(description="Where it is now.")]
-    taken_at: Annotated[float, msgspec.Meta(description="When it was taken, in seconds of Unix time.")]
+    path: Annotated[str, msgspec.Meta(description="Its original path, used to restore it.")]
+    kept: Annotated[str, msgspec.Meta(description="Its path in quarantine.")]
+    taken_at: Annotated[float, msgspec.Meta(description="When it was quarantined, in seconds of Unix time.")]
 
 
 class QuarantineList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What is in quarantine, newest first."""
+    """Quarantined files, newest first."""
 
     data: tuple[QuarantineEntry, ...]
-    has_more: Annotated[bool, msgspec.Meta(description="Whether there is more than is listed.")] = False
+    has_more: Annotated[bool, msgspec.Meta(description="Whether the list is incomplete.")] = False
 
 
 class QuarantineRestored(ResponseBody, frozen=True):
-    """It is back in its place; what was there is in quarantine now, under the same id."""
+    """The file is restored. Any file it replaced is now in quarantine, under the same id."""
 
     id: str
     path: str
@@ -32,7 +32,7 @@ class QuarantineRestored(ResponseBody, frozen=True):
 
 
 class QuarantineDeleted(ResponseBody, frozen=True):
-    """It is gone for good."""
+    """The file is permanently deleted."""
 
     id: str
     deleted: Annotated[bool, ALWAYS_TRUE]

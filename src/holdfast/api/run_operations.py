@@ -1,4 +1,4 @@
-"""The operations on runs and on what they ask people."""
+"""Operations on runs, approvals and questions."""
 
 from holdfast.api import approvals, changes, runs
 from holdfast.api.operation import EVENTS, ONCE, PAGE, RESUME, RUN_ERRORS, START_ERRORS, Operation
@@ -9,7 +9,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs",
         "runs.start",
         tag="Runs",
-        summary="Start a run, in a new session or in the one that `session_id` names.",
+        summary="Start a run in a new session, or in `session_id`.",
         request=runs.RunRequest,
         responses={202: runs.Started},
         errors=START_ERRORS,
@@ -21,7 +21,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}",
         "runs.show",
         tag="Runs",
-        summary="The state of a run, also long after it has ended.",
+        summary="Get a run, active or ended.",
         responses={200: runs.RunShown},
         errors=RUN_ERRORS,
     ),
@@ -31,15 +31,15 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "runs.events",
         tag="Runs",
         summary=(
-            "The events of a run, from the start or from a cursor, until its end: as server-sent events, "
-            "or as JSON where `Accept: application/json` or `cursor` asks for it."
+            "Stream a run's events from the start or a cursor until it ends, as server-sent events. "
+            "Returns JSON for `Accept: application/json` or `cursor`."
         ),
         responses={200: {EVENTS: None, "application/json": runs.RunEvents}, 204: None},
         errors={400: "invalid_request", **RUN_ERRORS, 429: "too_many_streams"},
         query={
-            "after": "The id of the last event that you have seen.",
-            "cursor": "The same, but the response is JSON.",
-            "view": "hermes (the default) or native, the events as journaled.",
+            "after": "The id of the last event you received.",
+            "cursor": "Same as `after`, but returns JSON.",
+            "view": "hermes (default), or native for events as stored.",
         },
         headers=RESUME,
     ),
@@ -48,7 +48,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs",
         "runs.list",
         tag="Runs",
-        summary="Runs, newest first.",
+        summary="List runs, newest first.",
         responses={200: runs.RunPage},
         errors={400: "invalid_request"},
         query={"status": "Only runs with this status.", "session_id": "Only runs of this session.", **PAGE},
@@ -60,7 +60,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         also=("/v1/runs/{run_id}/cancel",),
         tag="Runs",
         any_workspace="It ends work.",
-        summary="Stop a run. With `total`, a run that has already ended is returned in its final state.",
+        summary="Stop a run. With `total`, returns the final state if it has already ended.",
         request=runs.StopRequest,
         responses={200: (runs.Stopping, runs.RunState)},
         errors={400: "invalid_request, invalid_json", **RUN_ERRORS},
@@ -71,10 +71,10 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/approval",
         "inputs.approve",
         tag="Runs",
-        any_workspace="Anyone with the scope `approve` can decide an exact action; more needs the workspace.",
+        any_workspace="The scope `approve` is for people who decide exact actions; more needs the workspace.",
         summary=(
-            "Approve or deny one exact action, or all that are open. A reason, changed steps or a lasting "
-            "choice needs a key that can choose the run's workspace."
+            "Approve or deny one exact action, or all open ones. A reason, changed steps or a lasting choice "
+            "needs a key that can choose the run's workspace."
         ),
         scopes=("approve",),
         request=approvals.ApprovalRequest,
@@ -92,13 +92,13 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/approval/{approval_id}/rule",
         "inputs.rule",
         tag="Runs",
-        summary="The rule that would be stored.",
+        summary="Preview the rule that a choice would store.",
         scopes=("approve",),
         responses={200: approvals.RulePreview},
         errors={400: "invalid_request", 404: "run_not_found, approval_not_found"},
         query={
-            "choice": "session (the default) or always.",
-            "width": "exact (the default), or similar for the program with harmless options.",
+            "choice": "session (default) or always.",
+            "width": "exact (default), or similar for the program with harmless options.",
         },
     ),
     Operation(
@@ -111,7 +111,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             "/v1/runs/{run_id}/clarification",
         ),
         tag="Runs",
-        summary="Answer a question of the model. The other paths are those of hermes clients.",
+        summary="Answer a question from the model. The other paths are for hermes clients.",
         request=approvals.AnswerRequest,
         responses={200: approvals.QuestionSettled},
         errors={
@@ -129,11 +129,10 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         also=("/v1/runs/{run_id}/messages",),
         tag="Runs",
         summary=(
-            "Send a message to a run under way; the model gets it with its next call. If the run waits, for "
-            "an approval, an answer or the results of its client's tools, the model gets the message when "
-            "that wait is over, and `waiting_for` and `note` say so. Only the client itself can end a wait "
-            "for its tools early: with their results, or with another message on its OpenAI route. To end "
-            "it from anywhere else, stop the run."
+            "Send a message to an active run; the model reads it in its next call. If the run is waiting "
+            "for an approval, an answer or client tool results, the model reads it afterwards, as reported "
+            "in `waiting_for` and `note`. Only the client can end a wait for its tools early, by sending "
+            "the results or another message on its OpenAI route. Anyone else has to stop the run."
         ),
         request=runs.SayRequest,
         responses={200: runs.Accepted},
@@ -153,8 +152,8 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "inputs.retry",
         tag="Runs",
         summary=(
-            "Rewind the session to before the run's answer, and run its message again. For a run that a fork "
-            "inherited, name the fork in `session_id`."
+            "Rewind the session to before the run's answer and run its message again. For a run inherited "
+            "by a fork, set `session_id` to the fork."
         ),
         request=runs.RetryRequest,
         responses={202: runs.Started},
@@ -173,7 +172,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/gate",
         "inputs.gate",
         tag="Runs",
-        summary="Stop waiting for the time that a provider named, and try now.",
+        summary="Skip the wait requested by a provider and retry now.",
         request=runs.GateRequest,
         responses={200: runs.GateTried},
         errors={
@@ -190,7 +189,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "changes.show",
         tag="Runs",
         shows_files=True,
-        summary="The files that a run changed, with diffs, and what its snapshots don't cover.",
+        summary="List the files changed by a run, with diffs, and files not covered by its snapshots.",
         responses={200: changes.RunChanges},
         errors={
             403: "workspace_not_allowed",
@@ -205,8 +204,8 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "changes.undo",
         tag="Runs",
         summary=(
-            "Undo a run and all later ones: restore their files, and rewind the session to before the run. "
-            "Refused if that would overwrite other changes."
+            "Undo a run and all later runs: restore their files and rewind the session to before the run. "
+            "Refused if it would overwrite other changes."
         ),
         scopes=("approve",),
         request=changes.UndoRequest,
@@ -243,7 +242,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
-        summary="Reverse an undo: restore its files, and its runs if the conversation hasn't continued.",
+        summary="Redo an undone run: restore its files, and its runs if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,
         responses={200: changes.RunUndone},
@@ -263,7 +262,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/approvals",
         "inputs.approvals",
         tag="Runs",
-        summary="Everything that waits for a person.",
+        summary="List pending approvals and questions.",
         scopes=("chat", "approve"),
         responses={200: approvals.AskList},
     ),
@@ -272,13 +271,13 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/api/approvals/rules",
         "grants.list",
         tag="Server",
-        summary="The stored rules: those that always hold, and those of one session or of all.",
+        summary="List stored rules: the permanent ones, and those of one session or all sessions.",
         scopes=("approve",),
         responses={200: approvals.GrantList},
         errors={400: "invalid_request", 404: "session_not_found"},
         query={
-            "session_id": "Also list the rules of this session.",
-            "sessions": "`all`: also list the rules of every session, in pages.",
+            "session_id": "Include the rules of this session.",
+            "sessions": "`all` includes the rules of every session, paginated.",
             **PAGE,
         },
     ),
@@ -287,10 +286,10 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/api/approvals/rules/{grant_id}",
         "grants.revoke",
         tag="Server",
-        summary="Revoke a rule: what it allowed needs approval again.",
+        summary="Revoke a rule. Its actions need approval again.",
         scopes=("approve",),
         responses={200: approvals.GrantRevoked},
         errors={404: "rule_not_found, session_not_found"},
-        query={"session_id": "Revoke it in this session only; otherwise everywhere, forks included."},
+        query={"session_id": "Revoke it only in this session. Default: everywhere, including forks."},
     ),
 )

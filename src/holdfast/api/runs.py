@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about runs."""
+"""Request and response bodies for runs."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ from holdfast.api.errors import ErrorDetail
 from holdfast.api.live import BackgroundJobShown
 from holdfast.values import Action, GrantOffer, Mode, OnRestart, OutcomeKind, Part, WhenBusy
 
-NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
+NAME_CHARS_MAX = 256  # repeated in lists of runs and messages
 SESSION_ID_CHARS_MAX = 256
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
 
@@ -21,22 +21,22 @@ def _says(text: str) -> msgspec.Meta:
 
 Tokens: TypeAlias = Annotated[
     int,
-    msgspec.Meta(ge=1, le=10_000_000, description="The most tokens that one answer of the model may have."),
+    msgspec.Meta(ge=1, le=10_000_000, description="Maximum tokens in one model answer."),
 ]
 Effort: TypeAlias = Annotated[
     str,
     msgspec.Meta(
         pattern="^[a-z0-9]{1,16}$",
         description=(
-            "How much the model thinks: none, minimal, low, medium, high, xhigh, max, or a number of tokens "
-            "for Anthropic models that take a budget; off tells the model nothing about it."
+            "Reasoning effort: none, minimal, low, medium, high, xhigh, max, or a token count for "
+            "Anthropic models with a thinking budget. off sends no setting."
         ),
     ),
 ]
 Temperature: TypeAlias = Annotated[
     float,
     msgspec.Meta(
-        ge=0, le=2, description="Not sent to endpoints that refuse it, such as Anthropic's own and Codex."
+        ge=0, le=2, description="Not sent to endpoints that reject it, such as Anthropic's and Codex."
     ),
 ]
 RawMessage: TypeAlias = Annotated[
@@ -52,8 +52,8 @@ RawMessage: TypeAlias = Annotated[
                 },
                 "content": {
                     "description": (
-                        "Text, or a list of parts: text, image_url, input_image, file, input_file with data: "
-                        "URLs, or {type, blob, media_type, name} with a name of POST /api/blobs."
+                        "Text, or a list of parts: text, image_url, input_image, file or input_file with "
+                        "data: URLs, or {type, blob, media_type, name} with a name from POST /api/blobs."
                     ),
                     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
                 },
@@ -68,7 +68,7 @@ SessionId: TypeAlias = Annotated[
     str,
     msgspec.Meta(
         extra_json_schema={
-            "description": "1 to 256 printable characters without / and \\; a new one makes a new session.",
+            "description": "1 to 256 printable characters except / and \\. A new id creates a session.",
             "pattern": r"^[ -.0-\[\]-~]+$",
             "maxLength": SESSION_ID_CHARS_MAX,
         }
@@ -77,13 +77,13 @@ SessionId: TypeAlias = Annotated[
 
 
 class Reasoning(msgspec.Struct):
-    """`reasoning` as the Responses API has it."""
+    """`reasoning` of the Responses API."""
 
     effort: Effort | None = None
 
 
 class ModelOptions(msgspec.Struct, kw_only=True):
-    """Sampling, length and effort, in all the names that clients have for them."""
+    """Sampling, length and effort, under every name that clients use."""
 
     temperature: Temperature | None = None
     max_tokens: Tokens | None = None
@@ -94,29 +94,29 @@ class ModelOptions(msgspec.Struct, kw_only=True):
 
     @property
     def effort(self) -> str:
-        """How much the model should think; empty leaves it to the model."""
+        """Return the reasoning effort, or "" to leave it to the model."""
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
 class HistoryFunction(msgspec.Struct):
-    """The function that a tool call of a history named, and its arguments as JSON text."""
+    """The function of a tool call in a history, with its arguments as JSON text."""
 
     name: ShortText
     arguments: str = ""
 
 
 class HistoryCall(msgspec.Struct):
-    """A tool call of a history, as Chat Completions has it."""
+    """A tool call in a history, in the Chat Completions format."""
 
     id: ShortText
     function: HistoryFunction
 
 
 class HistoryItem(msgspec.Struct):
-    """One message of a history as clients write it; `content` is text or a list of parts.
+    """A message in a history. `content` is text or a list of parts.
 
-    An assistant message may have `tool_calls`, and each result follows with the role "tool" and the id of its
-    call. They are context for the model, and nothing is run because of them.
+    An assistant message can have `tool_calls`; each result follows as a message with the role "tool" and the
+    call's id. They are context for the model and aren't run.
     """
 
     role: str
@@ -126,72 +126,69 @@ class HistoryItem(msgspec.Struct):
 
 
 class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use up; 0 means the server's own limit, which a request can't raise."""
+    """A run's budget. 0 means the server's limit, which a request can't raise."""
 
-    tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
-    cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
-    turns: Annotated[int, _says("Most answers of the model.")] = 0
-    minutes: Annotated[float, _says("Most minutes of work, without waiting for people.")] = 0.0
+    tokens: Annotated[int, _says("Maximum tokens, input and output.")] = 0
+    cost_usd: Annotated[float, _says("Maximum cost in US dollars, for models with a known price.")] = 0.0
+    turns: Annotated[int, _says("Maximum number of model answers.")] = 0
+    minutes: Annotated[float, _says("Maximum minutes of work, excluding time spent waiting for people.")] = (
+        0.0
+    )
 
 
 class RunRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/runs."""
 
-    input: Annotated[
-        RawInput | None, _says("What the run is to do: text, or messages, of which the last is the user's.")
-    ] = None
+    input: Annotated[RawInput | None, _says("The task: text, or messages ending with a user message.")] = None
     message: Annotated[RawInput | None, _says("Another name for input.")] = None
-    parts: Annotated[list[Part], _says("Attachments, by their names of POST /api/blobs.")] = msgspec.field(
+    parts: Annotated[list[Part], _says("Attachments, by their names from POST /api/blobs.")] = msgspec.field(
         default_factory=list[Part]
     )
     session_id: SessionId | None = None
-    instructions: Annotated[
-        str | None, _says("Instructions for the model, in addition to the server's own.")
-    ] = None
+    instructions: Annotated[str | None, _says("Instructions for the model, added to the server's.")] = None
     conversation_history: Annotated[
         list[HistoryItem] | None, _says("Replaces the session's history for this run.")
     ] = None
-    previous_response_id: Annotated[str | None, _says("Continue after this response.")] = None
+    previous_response_id: Annotated[str | None, _says("Response to continue from.")] = None
     model: Annotated[
-        ShortText | None, _says("A target's name or model; an unknown one means the default.")
+        ShortText | None, _says("A target's name or model. Unknown values select the default.")
     ] = None
     metadata: Annotated[
-        dict[str, Any] | None, _says("Stored with the run and shown with it; at most 64 entries.")
+        dict[str, Any] | None, _says("Stored and returned with the run. Up to 64 entries.")
     ] = None
     workspace: Annotated[
         AbsolutePath | None,
-        _says(
-            "The folder that tools work in, as an absolute path. By default the one that the session was "
-            "created with, or else the server's."
-        ),
+        _says("Working directory for tools, as an absolute path. Default: the session's, or the server's."),
     ] = None
-    when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
+    when_busy: Annotated[WhenBusy, _says("How to handle another active run in the session.")] = "queue"
     budget: Annotated[
-        BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
+        BudgetRequest | None, _says("Limits for the run. Exceeding one ends it with the outcome budget.")
     ] = None
     on_restart: Annotated[
-        Literal["", OnRestart] | None, _says("Whether the run continues by itself after a restart.")
+        Literal["", OnRestart] | None, _says("Whether the run resumes automatically after a restart.")
     ] = None
     on_disconnect: Annotated[
-        OnDisconnect | None, _says("Whether the run ends when its last reader leaves: detach or cancel.")
+        OnDisconnect | None,
+        _says("What happens when the last reader disconnects: detach (continue) or cancel."),
     ] = None
     origin: Annotated[
         str | None,
         _says(
-            "What begins the session: page or chat (a model gives it a title), run (not listed with the "
-            "others); anything else means api."
+            "Origin of a new session: page or chat (gets a generated title), run (hidden from the list), "
+            "or api (anything else)."
         ),
     ] = None
-    client_id: Annotated[ShortText | None, _says("The client's own id of the message, returned with it.")] = (
+    client_id: Annotated[ShortText | None, _says("Client-chosen message id, returned with the message.")] = (
         None
     )
     plan_first: Annotated[
-        bool, _says("Plan mode: the run may only read until a person accepts its plan, perhaps changed.")
+        bool,
+        _says("Plan mode: the run is read-only until a person accepts its plan, with or without changes."),
     ] = False
     goal: Annotated[
         bool,
         _says(
-            "The input is a goal: the run goes on by itself until the model shows with evidence that it is "
+            "Goal mode: the run continues until the model shows evidence that the goal in `input` is "
             "reached, or its budget is used up."
         ),
     ] = False
@@ -204,7 +201,7 @@ class SessionChatRequest(RunRequest, kw_only=True):
 
 
 class StopRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/stop; it is optional."""
+    """The optional body of POST /v1/runs/{run_id}/stop."""
 
     reason: str | None = None
 
@@ -220,7 +217,7 @@ class SayRequest(msgspec.Struct):
 
 
 class RetryRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/retry; a fork inherits its runs from another session."""
+    """The body of POST /v1/runs/{run_id}/retry. `session_id` is for runs that a fork inherited."""
 
     session_id: str | None = None
 
@@ -232,7 +229,7 @@ class GateRequest(msgspec.Struct):
 
 
 class Started(ResponseBody, frozen=True):
-    """The message is on disk; this is its run, which starts, waits, or is the active one that it steers."""
+    """The message is stored. The run is starting, queued, or the active one that the message steers."""
 
     run_id: str
     status: Literal["started", "steered"]
@@ -241,9 +238,9 @@ class Started(ResponseBody, frozen=True):
 
 
 class Accepted(ResponseBody, frozen=True):
-    """A message for an active run is on disk.
+    """The message for an active run is stored.
 
-    If the run waits for someone, `waiting_for` says for what, and `note` when the model gets the message.
+    If the run is waiting, `waiting_for` is the reason, and `note` explains when the model reads the message.
     """
 
     run_id: str
@@ -257,7 +254,7 @@ class Accepted(ResponseBody, frozen=True):
 
 
 class UsageShown(ResponseBody, frozen=True):
-    """What a run used."""
+    """The usage of a run."""
 
     input_tokens: int
     output_tokens: int
@@ -266,7 +263,7 @@ class UsageShown(ResponseBody, frozen=True):
 
 
 class ApprovalShown(ResponseBody, frozen=True):
-    """An open approval: one exact action and everything that was found in it."""
+    """An open approval: one exact action and all findings about it."""
 
     approval_id: str
     tool_call_id: str
@@ -283,7 +280,7 @@ class ApprovalShown(ResponseBody, frozen=True):
 
 
 class QuestionShown(ResponseBody, frozen=True):
-    """A question that a run asks."""
+    """A question from a run."""
 
     question_id: str
     tool_call_id: str
@@ -293,7 +290,7 @@ class QuestionShown(ResponseBody, frozen=True):
 
 
 class ClientCallShown(ResponseBody, frozen=True):
-    """A call of a tool that the client brought; its result is returned with this id."""
+    """A call to a client-supplied tool. Return its result with this id."""
 
     id: str
     tool: str
@@ -301,14 +298,14 @@ class ClientCallShown(ResponseBody, frozen=True):
 
 
 class ClientToolsShown(ResponseBody, frozen=True):
-    """The calls that a run waits for its client to run."""
+    """Pending tool calls for the client to run."""
 
     client_tools_id: str
     calls: tuple[ClientCallShown, ...] = ()
     expires_at: float | None = None
 
 
-REFUSED_ACTIONS = "How many actions were not done because nobody allowed them."
+REFUSED_ACTIONS = "Number of actions denied for lack of approval."
 
 
 STATUS_FILTERS = (
@@ -340,10 +337,10 @@ class _RunHead(ResponseBody, frozen=True):
 
 
 class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as the list shows it.
+    """A run in a list.
 
-    The status of a run that waits for a person is always `waiting_for_approval`, as hermes clients know it;
-    `waiting_for` says whether it waits for an approval or for the answer to a question.
+    For compatibility with hermes clients, the status of a run that waits for a person is always
+    `waiting_for_approval`. `waiting_for` tells approvals from questions.
     """
 
     preview: str
@@ -355,7 +352,7 @@ class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
 
 
 class RunChild(ResponseBody, frozen=True):
-    """A sub-agent of the run; without an outcome, it works."""
+    """A sub-agent of the run. Without an outcome, it's active."""
 
     session_id: str
     run_id: str
@@ -366,7 +363,7 @@ class RunChild(ResponseBody, frozen=True):
 
 
 class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for."""
+    """A run's state from its log. `waiting_for` is the reason for `waiting_for_approval`."""
 
     last_event: str
     last_event_id: int
@@ -387,16 +384,17 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     pending_approval_id: str = ""
     pending_clarify_id: str = ""
     refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
-    children: Annotated[tuple[RunChild, ...], _says("Its sub-agents, oldest first.")] = ()
+    children: Annotated[tuple[RunChild, ...], _says("Sub-agents, oldest first.")] = ()
     children_usage: Annotated[
-        UsageShown | None, _says("What those that ended used, in addition to the run itself.")
+        UsageShown | None, _says("Usage of ended sub-agents, not included in the run's own.")
     ] = None
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it, and what only the server that works on it knows.
+    """A run's state from its log, plus its live state.
 
-    That is its place in the queue, its live line, and the processes that it left running in the background.
+    Live state is its queue position, live line and background processes, known only to the server that runs
+    it.
     """
 
     preview: str
@@ -425,21 +423,21 @@ class RunEvents(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class Stopping(ResponseBody, frozen=True):
-    """The stop is on disk; the run ends once nothing of it is running."""
+    """The stop request is stored. The run ends when all its work has stopped."""
 
     run_id: str
     status: Literal["stopping"]
 
 
 class GateTried(ResponseBody, frozen=True):
-    """Whether this ended the wait."""
+    """Whether the request ended the wait."""
 
     run_id: str
     status: Literal["trying", "tried"]
 
 
 class AssistantSaid(ResponseBody, frozen=True):
-    """What the model said."""
+    """The model's message."""
 
     role: Literal["assistant"]
     content: str
@@ -448,7 +446,7 @@ class AssistantSaid(ResponseBody, frozen=True):
 class SessionChatCompletion(
     ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"
 ):
-    """The answer to a message of a session."""
+    """The answer to a message in a session."""
 
     session_id: str
     run_id: str
@@ -458,7 +456,7 @@ class SessionChatCompletion(
 
 
 class SessionChatFailed(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"):
-    """A message of a session whose run gave no complete answer."""
+    """A message in a session without a complete answer."""
 
     session_id: str
     run_id: str

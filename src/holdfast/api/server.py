@@ -1,4 +1,4 @@
-"""The bodies of relayed requests, and of responses about files, targets and the server itself."""
+"""Bodies for the relay, blobs, targets and server status."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -26,22 +26,24 @@ _Message: TypeAlias = Annotated[
 
 
 class RelayBody(msgspec.Struct):
-    """A request body of the provider's API. Every field is passed on."""
+    """A request body of the provider's API. Every field is forwarded."""
 
     model: _Model
 
 
 class MessagesRequest(RelayBody):
-    """A request body of Anthropic's Messages API. Every field is passed on."""
+    """A request body of Anthropic's Messages API. Every field is forwarded."""
 
     messages: Annotated[
         list[_Message],
-        msgspec.Meta(min_length=1, description="The last one is the user's. Content can be text or blocks."),
+        msgspec.Meta(
+            min_length=1, description="The last message is from the user. Content is text or blocks."
+        ),
     ]
 
 
 class BlobStored(ResponseBody, frozen=True):
-    """The stored bytes; parts of messages refer to them by this name."""
+    """The stored blob. Refer to it by name in message parts."""
 
     blob: str
     bytes: int
@@ -49,7 +51,7 @@ class BlobStored(ResponseBody, frozen=True):
 
 
 class TargetShown(ResponseBody, frozen=True):
-    """A target and its health, never its key; a wait of 0 is none."""
+    """A target and its health, without its key. A wait of 0 means none."""
 
     name: str
     model: str
@@ -60,7 +62,7 @@ class TargetShown(ResponseBody, frozen=True):
 
 
 class LearnedShown(ResponseBody, frozen=True):
-    """How soon a target began to answer recent requests of one size, and how long Holdfast now waits."""
+    """A target's recent time to first event for one request size, and the timeout derived from it."""
 
     input_tokens_min: int
     calls: int
@@ -69,7 +71,7 @@ class LearnedShown(ResponseBody, frozen=True):
 
 
 class PatienceShown(ResponseBody, frozen=True):
-    """How long a small request may be silent, in seconds, before it is cut; 0 is without limit.
+    """Timeouts of a small request in seconds; 0 means no limit.
 
     `first_event_why` is `default`, `configured`, `learned`, `usual`, `cap` or `ttfb_off`.
     """
@@ -81,7 +83,7 @@ class PatienceShown(ResponseBody, frozen=True):
 
 
 class TargetFailed(ResponseBody, frozen=True):
-    """A failed call to a target: its kind, and in words what happened and what to do."""
+    """A failed call to a target: its kind, and a description with a hint."""
 
     kind: str
     text: str
@@ -89,10 +91,10 @@ class TargetFailed(ResponseBody, frozen=True):
 
 
 class TargetState(TargetShown, frozen=True, kw_only=True):
-    """A target with everything that is known about it.
+    """A target with its full state.
 
-    `gated_ms` is how long its provider asked all calls to wait, and `silent_ms` how long until a target that
-    didn't answer is tried again. What happened is known since the server started; what was learned is stored.
+    `gated_ms` is the remaining wait requested by the provider, and `silent_ms` the time until an unresponsive
+    target is retried. Call history is since the server started; learned timings are stored.
     """
 
     health: Annotated[str, one_of("ok", "waiting", "silent", "unreachable", "failing")] = ""
@@ -107,13 +109,13 @@ class TargetState(TargetShown, frozen=True, kw_only=True):
 
 
 class TargetList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """All targets, the default first."""
+    """All targets, default first."""
 
     data: tuple[TargetState, ...]
 
 
 class TargetTried(ResponseBody, frozen=True):
-    """What a tiny call to a target showed; `works` without an answer means that it was cut off or refused."""
+    """The result of a test call. `works` without an answer means that it was cut off or refused."""
 
     name: str
     works: bool
@@ -123,7 +125,7 @@ class TargetTried(ResponseBody, frozen=True):
 
 
 class AuthShown(ResponseBody, frozen=True):
-    """How to authenticate, and what the caller's key may do."""
+    """How to authenticate, and the scopes of the caller's key."""
 
     type: Literal["bearer"]
     required: bool
@@ -131,7 +133,7 @@ class AuthShown(ResponseBody, frozen=True):
 
 
 class SandboxShown(ResponseBody, frozen=True):
-    """What the commands of agents run in; `says` is one line for people."""
+    """The sandbox for commands. `says` is a one-line description."""
 
     backend: Literal["bubblewrap", "landlock", "none"]
     holds: bool
@@ -140,7 +142,7 @@ class SandboxShown(ResponseBody, frozen=True):
 
 
 class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.api_server.capabilities"):
-    """What this server can do, in the form that hermes clients ask for."""
+    """The server's capabilities, in hermes format."""
 
     platform: str
     implementation: Literal["holdfast"]
@@ -154,28 +156,28 @@ class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.ap
 
 
 class HealthShown(ResponseBody, frozen=True):
-    """The server is alive; `warning` says what runs short, if anything."""
+    """The server is alive. `warning` names a resource that is running low."""
 
     status: Annotated[str, one_of("ok")]
-    # A client asks servers of any version, so these may be missing; this server always sends them.
+    # Optional because older servers don't send them; this server always does.
     version: str = ""
     platform: Annotated[str, one_of("holdfast")] = ""
     warning: str = ""
 
 
 class StoreHealth(ResponseBody, frozen=True):
-    """Whether the store accepts writes, and how long one takes to reach the disk."""
+    """Whether the store accepts writes, and its write latency."""
 
     writable: bool
     late: bool
     error: str | UnsetType = UNSET
     write_ms: float | UnsetType = UNSET
-    lost: str | UnsetType = UNSET  # what a database lost within the last day that it had confirmed
-    blobs: str | UnsetType = UNSET  # why some blobs can't be read, or aren't in the bucket for large ones
+    lost: str | UnsetType = UNSET  # confirmed writes that a database lost within the last day
+    blobs: str | UnsetType = UNSET  # why some blobs are unreadable or missing from the bucket
 
 
 class OpenFilesShown(ResponseBody, frozen=True):
-    """How many files and sockets the process has open."""
+    """Open files and sockets of the process."""
 
     used: int
     allowed: int
@@ -183,26 +185,26 @@ class OpenFilesShown(ResponseBody, frozen=True):
 
 
 class DiskShown(ResponseBody, frozen=True):
-    """How much space the data directory's disk has."""
+    """Disk space of the data directory."""
 
     free_bytes: int
     total_bytes: int
 
 
 class ChannelHealth(ResponseBody, frozen=True):
-    """Whether a chat platform works."""
+    """The status of a channel."""
 
     name: str
     state: Annotated[str, one_of("connected", "failed", "starting", "off", "not_configured")]
     problem: str = ""
     hint: str = ""
     undelivered: int = 0
-    given_up: int = 0  # deliveries of which nobody knows whether they arrived
+    given_up: int = 0  # unconfirmed deliveries
     rejected: int = 0
 
 
 class FailingTask(ResponseBody, frozen=True):
-    """A background task that has failed recently; Holdfast restarts it."""
+    """A background task that failed recently and was restarted."""
 
     name: str
     error: str

@@ -1,4 +1,4 @@
-"""The operations for plain OpenAI clients, for the page, and on the server itself."""
+"""Operations for OpenAI clients, the page and server administration."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,8 +30,8 @@ OPENAI_ERRORS = {
     ),
 }
 IMAGES = (
-    "Images are data: URLs, or https addresses: the server fetches these from public addresses, at most 20 "
-    "in a request and 5 MiB each."
+    "Images are data: URLs, or https URLs that the server fetches from public addresses (up to 20 per "
+    "request, 5 MiB each)."
 )
 
 
@@ -45,7 +45,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/events",
         "log.list_changes",
         tag="Server",
-        summary="Changes of the session list, without end, for a client that has no session open.",
+        summary="Stream session list changes, for a client without an open session.",
         responses={200: {EVENTS: None}},
         errors={429: "too_many_streams"},
     ),
@@ -55,10 +55,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "blobs.upload",
         tag="Server",
         summary=(
-            "Upload the bytes of an image or file of any type; parts of messages refer to them by the name. "
-            "The model is shown images, PDFs and texts up to 32 KiB. Anything else is saved in the run's "
-            "workspace, under `attachments/`, before the model is told its path; `attachments.saved` in the "
-            "log says where it is, or why it couldn't be saved."
+            "Upload an image or file to reference by name in message parts. The model sees images, PDFs "
+            "and text up to 32 KiB. Other files are saved under `attachments/` in the run's workspace, and "
+            "the model gets the path. The event `attachments.saved` has the path, or the reason for a "
+            "failure."
         ),
         raw_request="application/octet-stream",
         responses={201: server.BlobStored},
@@ -70,7 +70,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/blobs/{blob}",
         "blobs.download",
         tag="Server",
-        summary="The bytes, as an image if `media_type` says so, otherwise as a download.",
+        summary="Download a blob, or show it as an image if `media_type` is set.",
         by_ticket=True,
         responses={200: _IMAGES},
         errors={404: "blob_not_found"},
@@ -82,9 +82,9 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "browsers.sign_in",
         tag="Server",
         summary=(
-            "A browser signs in with a key, or with the one-time token of the printed link. It gets a "
-            "cookie, which opens nothing alone, and `page`, to be sent as `X-Holdfast-Page` beside it: "
-            "browsers send a cookie to every port of a host."
+            "Sign in a browser with a key, or with the one-time token of a sign-in link. Returns a cookie "
+            "and `page`. Requests need both: send `page` as `X-Holdfast-Page`, because browsers send "
+            "cookies to every port of a host."
         ),
         scopes=NO_KEY,
         request=access.SignInRequest,
@@ -97,7 +97,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/sign-out",
         "browsers.sign_out",
         tag="Server",
-        summary="A browser signs out.",
+        summary="Sign out a browser.",
         scopes=EVERY,
         responses={200: access.SignedOut},
     ),
@@ -107,8 +107,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "browsers.link",
         tag="Server",
         summary=(
-            "The token of a sign-in link: it signs one browser in with this very key, once and within "
-            "ten minutes. The link is the server's address and `/#token=…`."
+            "Create a sign-in link for one browser with the caller's key. The token works once, for ten "
+            "minutes. The link is the server's URL followed by `/#token=…`."
         ),
         scopes=EVERY,
         responses={201: access.SignInLink},
@@ -120,8 +120,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "browsers.ticket",
         tag="Server",
         summary=(
-            "A signed-in browser gets a ticket for an image or a download, which cannot send headers: "
-            "one path with its query, for one minute, as the query parameter `ticket`."
+            "Create a ticket for an image or download, where a browser can't send headers. It's valid for "
+            "one path and query, for one minute, as the query parameter `ticket`."
         ),
         scopes=EVERY,
         request=access.TicketRequest,
@@ -134,7 +134,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/keys",
         "keys.list",
         tag="Server",
-        summary="All keys, without their secrets.",
+        summary="List API keys, without their secrets.",
         scopes=("admin",),
         responses={200: access.KeyList},
     ),
@@ -143,7 +143,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/keys",
         "keys.add",
         tag="Server",
-        summary="Create a key; its secret is in this response and nowhere else.",
+        summary="Create a key. Only this response contains its secret.",
         scopes=("admin",),
         request=access.CreateKeyRequest,
         responses={201: access.KeyMade},
@@ -159,7 +159,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/keys/{name}",
         "keys.revoke",
         tag="Server",
-        summary="Revoke a key, and sign out every browser that signed in with it.",
+        summary="Revoke a key and sign out every browser that used it.",
         scopes=("admin",),
         responses={200: access.KeyRevoked},
         errors={404: "key_not_found", 409: "key_configured"},
@@ -169,7 +169,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/quarantine",
         "quarantine.list",
         tag="Server",
-        summary="What commands changed without approval and the sandbox took away, newest first.",
+        summary="List quarantined files, newest first: changes made by commands without approval.",
         scopes=("approve",),
         responses={200: quarantine.QuarantineList},
     ),
@@ -178,7 +178,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/quarantine/{file_id}/restore",
         "quarantine.restore",
         tag="Server",
-        summary="Put a file back where it was. What is there now takes its place, so nothing is lost.",
+        summary="Restore a quarantined file. Any file it replaces is moved to quarantine.",
         scopes=("approve",),
         responses={200: quarantine.QuarantineRestored},
         errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
@@ -188,7 +188,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/quarantine/{file_id}",
         "quarantine.delete",
         tag="Server",
-        summary="Delete a file in quarantine for good.",
+        summary="Permanently delete a quarantined file.",
         scopes=("approve",),
         responses={200: quarantine.QuarantineDeleted},
         errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
@@ -199,20 +199,20 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.complete",
         tag="OpenAI-compatible",
         summary=(
-            "OpenAI's Chat Completions. The server's own tools work. Their calls aren't in the answer; a "
-            "stream reports them as `hermes.tool.progress`. temperature, the length, the effort and "
-            "response_format are passed to the model. If an answer doesn't match response_format, the model "
-            "is asked once more, and then the run fails with `output_invalid`. With response_format, a "
-            "stream sends the answer in one piece. `tools` are functions that you run, in addition to the "
-            "agent's own; one with the name of an agent's tool replaces it. If the model calls one, the "
-            "response ends with `tool_calls`, and the run waits (`waiting_for_client`). To continue the same "
-            "run, send the messages again with the results of all calls. Results are accepted once, from the "
-            "same API key. `tool_choice` applies to the next "
-            "answer. top_p, stop, seed, the penalties, logit_bias, verbosity and parallel_tool_calls are "
-            "passed to models that support them. A field that can't be honoured is a 400 that names it, such "
-            f"as `n` above 1, `logprobs`, {_listed(openai.CHAT_REFUSED)}. These fields are accepted and "
-            f"change nothing: {_listed(openai.CHAT_HARMLESS)}. Fields that aren't known are ignored, and the "
-            f"header `X-Holdfast-Ignored` names them. {IMAGES}"
+            "Create an OpenAI chat completion. The agent uses its own tools; their calls aren't in the "
+            "answer, but a stream reports them as `hermes.tool.progress`. temperature, length, effort and "
+            "response_format are passed to the model. If an answer doesn't match response_format, the "
+            "model gets one retry, then the run fails with `output_invalid`. With response_format, a "
+            "stream sends the answer as one chunk. `tools` are functions that you run, in addition to the "
+            "agent's own tools. A function with the same name as an agent's tool replaces it. If the model "
+            "calls one, the response ends with `tool_calls` and the run waits (`waiting_for_client`). To "
+            "continue the same run, send the messages again with the results of all calls. Results are "
+            "accepted once, from the same API key. `tool_choice` applies to the next answer. top_p, stop, "
+            "seed, the penalties, logit_bias, verbosity and parallel_tool_calls are passed to models that "
+            "support them. Unsupported fields return a 400 that names them: `n` above 1, `logprobs`, "
+            f"{_listed(openai.CHAT_REFUSED)}. These fields are accepted and have no effect: "
+            f"{_listed(openai.CHAT_HARMLESS)}. Unknown fields are ignored and listed in the header "
+            f"`X-Holdfast-Ignored`. {IMAGES}"
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
@@ -227,15 +227,15 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "relay.messages",
         tag="Relay",
         summary=(
-            "Anthropic Messages, passed on to a target with Holdfast's deadlines and retries. A `model` that "
-            "isn't known goes to the first target that speaks this wire, or else to the first target. The "
-            "body passes as it is; only the model's name changes. Errors have Anthropic's shape. Names "
-            "that run the agent get 404 `route_not_served`."
+            "Relay an Anthropic Messages request to a target, with Holdfast's timeouts and retries. An "
+            "unknown `model` goes to the first target with this protocol, or else to the first target. The "
+            "body is unchanged except for the model name. Errors use Anthropic's format. Agent names get "
+            "404 `route_not_served`."
         ),
         request=server.MessagesRequest,
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
         errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
-        query={"beta": "Passed on like every other parameter."},
+        query={"beta": "Forwarded, like every other parameter."},
         needs_request=True,
         scopes=("relay",),
     ),
@@ -245,8 +245,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "relay.count_tokens",
         tag="Relay",
         summary=(
-            "The number of input tokens, as the provider counts them. If the target speaks another wire, it "
-            "is Holdfast's estimate, and the response has the header `X-Holdfast-Estimate`."
+            "Count input tokens at the provider. If the target uses another protocol, returns an estimate, "
+            "with the header `X-Holdfast-Estimate`."
         ),
         request=server.MessagesRequest,
         responses={200: dict[str, Any]},
@@ -261,10 +261,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         also=("/v1/completions",),
         tag="Relay",
         summary=(
-            "Embeddings, and at /v1/completions the older completions without messages: passed on to the "
-            "target of a relayed model, with Holdfast's deadlines and retries. The body passes as it is; "
-            "only the model's name changes. Agents have neither route, and nor do targets that speak "
-            "Anthropic's protocol. If the provider hasn't got the route, you get its own error."
+            "Relay an embeddings request, or a legacy completion at /v1/completions, to a target, with "
+            "Holdfast's timeouts and retries. The body is unchanged except for the model name. Not "
+            "available for agents or for targets with Anthropic's protocol. If the provider doesn't "
+            "support the route, you get its error."
         ),
         request=server.RelayBody,
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
@@ -278,8 +278,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.models",
         tag="OpenAI-compatible",
         summary=(
-            "The names that `model` accepts: agents (owned by `holdfast`) and relayed models (owned by "
-            "`holdfast-relay`). With the header `anthropic-version`, in Anthropic's shape."
+            "List the names that `model` accepts: agents (owned by `holdfast`) and relayed models (owned "
+            "by `holdfast-relay`). With the header `anthropic-version`, uses Anthropic's format."
         ),
         responses={200: (openai.ModelList, openai.AnthropicModelList)},
         scopes=("chat", "relay"),
@@ -289,7 +289,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/models/{model:path}",
         "openai.model",
         tag="OpenAI-compatible",
-        summary="One model.",
+        summary="Get a model.",
         responses={200: (openai.ModelShown, openai.AnthropicModel)},
         scopes=("chat", "relay"),
         errors={404: "model_not_found"},
@@ -300,18 +300,18 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.create",
         tag="OpenAI-compatible",
         summary=(
-            "OpenAI's Responses. The server's own tools work. `output` lists each of their calls as an "
-            "`mcp_call` with its result, and then the answer. (Clients that send an X-Hermes header get a "
-            "`function_call` and its output instead.) `tools` are functions that you run, in addition to the "
-            "agent's own. If the model calls one, `output` ends with `function_call` items, and the run "
-            "waits (`waiting_for_client`). To continue the same run in a new response, send the results of "
-            "all calls as `function_call_output` items. A background response returns at once and continues "
-            "without a reader. An `item_reference` in `input` refers to an item of an earlier response's "
-            "`output`. temperature, the length, the effort, top_p, text and parallel_tool_calls are passed "
-            "to models that support them. A field that can't be honoured is a 400 that names it, such as "
-            f"`top_logprobs`, {_listed(openai.RESPONSES_REFUSED)}. These fields are accepted and change "
-            f"nothing: include (except for log probabilities), {_listed(openai.RESPONSES_HARMLESS)}. Fields "
-            f"that aren't known are ignored, and the header `X-Holdfast-Ignored` names them. {IMAGES}"
+            "Create an OpenAI response. The agent uses its own tools; `output` lists each call as an "
+            "`mcp_call` with its result, followed by the answer. (Clients that send an X-Hermes header get "
+            "a `function_call` and its output instead.) `tools` are functions that you run, in addition to "
+            "the agent's own tools. If the model calls one, `output` ends with `function_call` items and "
+            "the run waits (`waiting_for_client`). To continue the same run in a new response, send the "
+            "results of all calls as `function_call_output` items. A background response returns "
+            "immediately and runs without a reader. An `item_reference` in `input` refers to an item of an "
+            "earlier response's `output`. temperature, length, effort, top_p, text and parallel_tool_calls "
+            "are passed to models that support them. Unsupported fields return a 400 that names them: "
+            f"`top_logprobs`, {_listed(openai.RESPONSES_REFUSED)}. These fields are accepted and have no "
+            f"effect: include (except for log probabilities), {_listed(openai.RESPONSES_HARMLESS)}. Unknown "
+            f"fields are ignored and listed in the header `X-Holdfast-Ignored`. {IMAGES}"
         ),
         request=openai.ResponsesRequest,
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
@@ -326,10 +326,9 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.input_tokens",
         tag="OpenAI-compatible",
         summary=(
-            "How many input tokens a response would have. For an agent it is Holdfast's estimate, which "
-            "includes the agent's own instructions and tools, and the response has the header "
-            "`X-Holdfast-Estimate`. For a relayed model whose target speaks Responses it is the provider's "
-            "count."
+            "Count the input tokens of a response. For an agent, returns an estimate that includes its "
+            "instructions and tools, with the header `X-Holdfast-Estimate`. For a relayed model whose "
+            "target supports Responses, returns the provider's count."
         ),
         request=openai.InputTokensRequest,
         responses={200: openai.InputTokens},
@@ -342,10 +341,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.compact",
         tag="OpenAI-compatible",
         summary=(
-            "Summarize a conversation. `output` has its user messages and a `compaction` item, to be sent "
-            "as the first `input` items of the next response. The conversation is `input`, or what "
-            "`previous_response_id` ends with, or both. `instructions` say what the summary must keep. For a "
-            "relayed model whose target speaks Responses, the provider does it."
+            "Summarize a conversation. `output` has its user messages and a `compaction` item; send them "
+            "as the first `input` items of the next response. The conversation is `input`, the one that "
+            "ends with `previous_response_id`, or both. `instructions` describe what the summary must "
+            "keep. For a relayed model whose target supports Responses, the provider summarizes."
         ),
         request=openai.CompactResponseRequest,
         responses={200: openai.CompactedResponse},
@@ -360,7 +359,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "conversations.create",
         tag="OpenAI-compatible",
         summary=(
-            "Make a conversation: a session whose id `conversation` of a response accepts. Items come with "
+            "Create a conversation: a session whose id you can pass as `conversation`. Items are added by "
             "responses, so `items` must be empty."
         ),
         request=openai.CreateConversationRequest,
@@ -373,7 +372,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}",
         "conversations.show",
         tag="OpenAI-compatible",
-        summary="A conversation; any session is one.",
+        summary="Get a conversation. Any session is one.",
         responses={200: openai.ConversationShown},
         errors=SESSION_ERRORS,
     ),
@@ -395,7 +394,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "conversations.delete",
         tag="OpenAI-compatible",
         scopes=("admin",),
-        summary="Delete the session; its runs are stopped, and it can be undeleted for a while.",
+        summary="Stop a session's runs and delete it. You can undelete it for a while.",
         responses={200: openai.DeletedConversation},
         errors=SESSION_ERRORS,
     ),
@@ -404,12 +403,12 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}/items",
         "conversations.items",
         tag="OpenAI-compatible",
-        summary="What was said in a conversation, newest first, as items of responses.",
+        summary="List a conversation's items, newest first.",
         responses={200: openai.InputItems},
         errors={400: "invalid_request", **SESSION_ERRORS},
         query={
-            "order": "desc (the default) or asc.",
-            "limit": "How many, at most 100; 20 by default.",
+            "order": "desc (default) or asc.",
+            "limit": "Page size: 1 to 100. Default: 20.",
             "after": "`last_id` of the previous page.",
         },
     ),
@@ -418,7 +417,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}/items/{item_id}",
         "conversations.item",
         tag="OpenAI-compatible",
-        summary="One item.",
+        summary="Get an item.",
         responses={200: dict[str, Any]},
         errors={404: "session_not_found, item_not_found"},
     ),
@@ -427,12 +426,12 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/responses/{response_id}",
         "responses.show",
         tag="OpenAI-compatible",
-        summary="A response in its current state, or its events, from the start or after one of them.",
+        summary="Get a response, or stream its events from the start or after one of them.",
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
         errors={400: "invalid_request", 404: "response_not_found", 429: "too_many_streams"},
         query={
-            "stream": "true: as events.",
-            "starting_after": "The number of the last event that you have seen.",
+            "stream": "true streams events.",
+            "starting_after": "The number of the last event you received.",
         },
     ),
     Operation(
@@ -440,7 +439,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/responses/{response_id}",
         "responses.delete",
         tag="OpenAI-compatible",
-        summary="Hide a response for good.",
+        summary="Permanently hide a response.",
         responses={200: openai.DeletedResponse},
         errors={403: "workspace_not_allowed", 404: "response_not_found"},
     ),
@@ -450,14 +449,14 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.input_items",
         tag="OpenAI-compatible",
         summary=(
-            "The input items of a response, newest first: the history from the request or from the session "
-            "that it continues, and the message."
+            "List a response's input items, newest first: the history from the request or the session, and "
+            "the message."
         ),
         responses={200: openai.InputItems},
         errors={400: "invalid_request", 404: "response_not_found"},
         query={
-            "order": "desc (the default) or asc.",
-            "limit": "How many, at most 100; 20 by default.",
+            "order": "desc (default) or asc.",
+            "limit": "Page size: 1 to 100. Default: 20.",
             "after": "`last_id` of the previous page.",
         },
     ),
@@ -466,7 +465,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/responses/{response_id}/cancel",
         "responses.cancel",
         tag="OpenAI-compatible",
-        summary="Stop a response and return it once it has ended; one that has already ended is unchanged.",
+        summary="Stop a response and return it once it has ended. No effect if it has already ended.",
         responses={200: openai.ResponseShown},
         errors={404: "response_not_found", 503: "shutting_down"},
     ),
@@ -475,7 +474,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/targets",
         "targets.list",
         tag="Server",
-        summary="The targets: their health, what they're doing, and how long Holdfast waits for them.",
+        summary="List targets with their health, activity and timeouts.",
         responses={200: server.TargetList},
     ),
     Operation(
@@ -484,9 +483,9 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "targets.try_one",
         tag="Server",
         summary=(
-            "Make one tiny real call to a target and say how it went, within 25 seconds. The call passes a "
-            "closed gate and an open breaker; if the target answers, both open for everyone. It costs a few "
-            "tokens. While one is under way, another is refused."
+            "Test a target with one small real call, within 25 seconds. It costs a few tokens, and "
+            "bypasses provider-requested pauses and the circuit breaker. If the target answers, both are "
+            "reset. Only one test can run at a time."
         ),
         scopes=("admin",),
         responses={200: server.TargetTried},
@@ -498,17 +497,17 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "usage.show",
         tag="Server",
         summary=(
-            "What runs and relayed calls used: tokens, and cost where the price is known. The rows are one "
-            "for each day, target, session or key, without empty ones; at most 1000, the costliest first. "
-            "`budgets` has the keys with a budget, and what they used today."
+            "Report usage of runs and relayed calls: tokens, and cost where the price is known. One row "
+            "per day, target, session or key; up to 1000, costliest first. `budgets` lists keys with a "
+            "budget and their usage today."
         ),
         scopes=("admin",),
         responses={200: usage.UsageSummary},
         errors={400: "invalid_request"},
         query={
-            "by": "day (the default), target, session or key.",
-            "from": "The first day (UTC), as 2026-01-31; by default, 29 days before `to`.",
-            "to": "The last day (UTC); by default, today. At most 366 days.",
+            "by": "day (default), target, session or key.",
+            "from": "First day (UTC), such as 2026-01-31. Default: 29 days before `to`.",
+            "to": "Last day (UTC). Default: today. Up to 366 days.",
         },
     ),
     Operation(
@@ -517,8 +516,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "nodes.list",
         tag="Server",
         summary=(
-            "The servers that share the store, with how many sessions each works on; only this one, without "
-            "a name, if the store is an SQLite file."
+            "List the servers that share the store, with their active session counts. With SQLite, lists "
+            "only this server, without a name."
         ),
         scopes=("admin",),
         responses={200: nodes.NodeList},
@@ -529,7 +528,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.capabilities",
         tag="Server",
         scopes=EVERY,
-        summary="What this server can do, in the form that hermes clients expect.",
+        summary="Get the server's capabilities, in hermes format.",
         responses={200: server.Capabilities},
     ),
     Operation(
@@ -537,7 +536,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/health/detailed",
         "health.detailed",
         tag="Server",
-        summary="The server's health in detail.",
+        summary="Get detailed server health.",
         scopes=EVERY,
         responses={200: server.DetailedHealth},
     ),
@@ -546,7 +545,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/metrics",
         "metrics.show",
         tag="Server",
-        summary="Figures for Prometheus. They name API keys, so a key that can only relay can't read them.",
+        summary="Get Prometheus metrics. They include API key names, so relay-only keys can't read them.",
         scopes=("chat", "approve", "admin"),
         responses={200: {"text/plain": None}},
     ),
@@ -556,7 +555,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.alive",
         also=("/v1/health",),
         tag="Server",
-        summary="Check whether the server is alive. Needs no key. 503 means that it must be restarted.",
+        summary="Check liveness. Needs no key. 503 means that the server must be restarted.",
         scopes=NO_KEY,
         responses={200: server.HealthShown},
         errors={503: "store_closed, tools_failed"},
@@ -566,7 +565,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/health/ready",
         "health.ready",
         tag="Server",
-        summary="Whether the server can take requests now, for a load balancer; needs no key.",
+        summary="Check readiness, for a load balancer. Needs no key.",
         scopes=NO_KEY,
         responses={200: server.HealthShown},
         errors={503: "not_ready"},
@@ -576,7 +575,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/openapi.json",
         "docs.openapi",
         tag="Server",
-        summary="This description.",
+        summary="Get this description as OpenAPI.",
         by_cookie=True,
         scopes=EVERY,
         responses={200: dict[str, Any]},
@@ -586,7 +585,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/docs",
         "docs.page",
         tag="Server",
-        summary="This description as a page.",
+        summary="Get this description as a web page.",
         by_cookie=True,
         scopes=EVERY,
         responses={200: {"text/html": None}},

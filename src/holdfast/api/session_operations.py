@@ -1,4 +1,4 @@
-"""The operations on sessions."""
+"""Operations on sessions."""
 
 from holdfast.api import children, files, live, sessions
 from holdfast.api.operation import (
@@ -31,18 +31,18 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "/api/sessions",
         "sessions.list",
         tag="Sessions",
-        summary="Sessions, pinned ones first, then the newest; or those that contain some words.",
+        summary="List or search sessions: pinned first, then newest.",
         responses={200: sessions.SessionPage},
         errors={400: "invalid_request"},
         query={
             **PAGE,
-            "offset": "How many to skip, at most 10000; `cursor` has no such limit.",
-            "q": "Words to find in titles and texts; the last may be incomplete.",
-            "session_id": "With q: every match in this session only, the newest first.",
-            "archived": "true lists archived sessions instead; without it, a search covers both.",
-            "one_shots": "true also lists sessions of `holdfast run`.",
-            "children": "true also lists sessions of sub-agents.",
-            "all": "true also lists those, and sessions of plain OpenAI clients.",
+            "offset": "Sessions to skip, up to 10000. `cursor` has no such limit.",
+            "q": "Words to find in titles and text. The last word can be a prefix.",
+            "session_id": "With `q`: list every match in this session, newest first.",
+            "archived": "true lists archived sessions instead. If unset, a search covers both.",
+            "one_shots": "true includes sessions of `holdfast run`.",
+            "children": "true includes sessions of sub-agents.",
+            "all": "true includes both, and sessions of OpenAI clients.",
         },
     ),
     Operation(
@@ -50,7 +50,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "/api/sessions",
         "sessions.create",
         tag="Sessions",
-        summary="A new session.",
+        summary="Create a session.",
         request=sessions.CreateSessionRequest,
         responses={201: sessions.SessionMade},
         errors={
@@ -65,7 +65,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE,
         "sessions.show",
         tag="Sessions",
-        summary="One session.",
+        summary="Get a session.",
         responses={200: sessions.SessionShown},
         errors=SESSION_ERRORS,
     ),
@@ -75,8 +75,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.live",
         tag="Sessions",
         summary=(
-            "What only the server that works on the session knows: live lines, places in the queue, and "
-            "processes in the background. Any server asks the right one."
+            "Get a session's live state: live lines, queue positions and background processes. Any server "
+            "forwards the request to the one that runs the session."
         ),
         responses={200: live.SessionLive},
         errors=SESSION_ERRORS,
@@ -86,7 +86,10 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/processes/{job_id}",
         "processes.show",
         tag="Sessions",
-        summary="A process in the background, and the end of its output. Any server asks the right one.",
+        summary=(
+            "Get a background process and the end of its output. Any server forwards the request to the "
+            "right one."
+        ),
         responses={200: live.BackgroundOutput},
         errors={**SESSION_ERRORS, 404: "session_not_found, process_not_found", 503: "server_silent"},
     ),
@@ -96,7 +99,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "processes.stop",
         tag="Sessions",
         any_workspace="It ends work.",
-        summary="End a process in the background and everything that it started; returns when it is dead.",
+        summary="Stop a background process and its descendants. Returns after it exits.",
         responses={200: live.BackgroundOutput},
         errors={**SESSION_ERRORS, 404: "session_not_found, process_not_found", 503: "server_silent"},
     ),
@@ -117,8 +120,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.move",
         tag="Sessions",
         summary=(
-            "Let any server continue the session, though its files are on one that is gone. What ran there "
-            "counts as unknown, and the model is told that files may differ."
+            "Move a session off a dead server, so that any server can continue it. The results of calls "
+            "that were running there are unknown, and the model is notified that files may differ."
         ),
         request=None,
         responses={200: sessions.SessionShown},
@@ -130,9 +133,9 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.put_mode",
         tag="Sessions",
         summary=(
-            "Choose how actions of the session are approved, from its next action on: ask, allow-workspace, "
-            "unattended, or an empty mode for the configured one. Rules still apply. allow-workspace ends "
-            "when a run starts in another workspace."
+            "Set the session's approval mode, starting with its next action: ask, allow-workspace, "
+            "unattended, or empty for the configured mode. Rules still apply. allow-workspace ends when a "
+            "run starts in another workspace."
         ),
         scopes=("approve",),
         request=sessions.ApprovalModeRequest,
@@ -146,8 +149,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.put_servers",
         tag="Sessions",
         summary=(
-            "Connect MCP servers for this session alone, as long as the client repeats the request. "
-            "`client_id` is any text that the client chooses for itself. Nothing of them is stored."
+            "Connect client-supplied MCP servers to this session. The client must repeat the request to "
+            "keep them. `client_id` is any text chosen by the client. Nothing is stored."
         ),
         scopes=("admin",),
         request=sessions.BringServersRequest,
@@ -160,7 +163,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE,
         "sessions.delete",
         tag="Sessions",
-        summary="Stop its runs, hide it at once, and remove every trace after a minute.",
+        summary="Stop a session's runs, hide it, and purge it after a minute.",
         scopes=("admin",),
         responses={200: sessions.DeletedSession},
         errors={
@@ -168,7 +171,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             **SESSION_ERRORS,
             503: "runs_go_on, store_unavailable, store_overloaded, shutting_down",
         },
-        query={"now": "true removes it for good at once."},
+        query={"now": "true purges it immediately."},
     ),
     Operation(
         "POST",
@@ -176,7 +179,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.undelete",
         tag="Sessions",
         scopes=("admin",),
-        summary="Undo a deletion before it is final.",
+        summary="Undelete a session before it's purged.",
         responses={200: sessions.SessionShown},
         errors=SESSION_ERRORS,
     ),
@@ -185,7 +188,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/children",
         "sessions.children",
         tag="Sessions",
-        summary="The sub-agents of a session and theirs: what each does, has used, and asks.",
+        summary="List a session's sub-agents at all levels, with their status, usage and pending requests.",
         responses={200: children.ChildList},
         errors=SESSION_ERRORS,
     ),
@@ -194,7 +197,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/draft",
         "sessions.draft",
         tag="Sessions",
-        summary="The unsent draft.",
+        summary="Get the unsent draft.",
         responses={200: sessions.DraftText},
         errors={400: "invalid_request"},
     ),
@@ -204,7 +207,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.put_draft",
         tag="Sessions",
         any_workspace="It stores text that no run reads.",
-        summary="Keep an unsent draft; an empty text deletes it.",
+        summary="Store an unsent draft. Empty text deletes it.",
         request=sessions.DraftRequest,
         responses={200: sessions.DraftText},
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
@@ -215,23 +218,23 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/messages",
         "log.messages",
         tag="Sessions",
-        summary="The transcript, newest page first, each page in its order.",
+        summary="List the transcript: newest page first, in chronological order within a page.",
         responses={200: sessions.TranscriptPage},
         errors={400: "invalid_request", **SESSION_ERRORS},
-        query={"limit": "How many, at most 500.", "before": "`next_before` of the previous page."},
+        query={"limit": "Page size, up to 500.", "before": "`next_before` of the previous page."},
     ),
     Operation(
         "GET",
         _ONE + "/events",
         "log.events",
         tag="Sessions",
-        summary="A session's whole log as stored, in order and without end, and changes of the session list.",
+        summary="Stream a session's whole log as stored, in order, and session list changes.",
         responses={200: {EVENTS: None, "application/json": sessions.LogStretch}},
         errors={400: "invalid_request", **SESSION_ERRORS, 429: "too_many_streams"},
         query={
-            "after": "The id of the last event that you have seen, or ID@EPOCH.",
-            "limit": "Return up to this many events as JSON instead of a stream; at most 1000.",
-            "pace_ms": "Send what arrives within this many milliseconds as one piece; at most 1000.",
+            "after": "The id of the last event you received, or ID@EPOCH.",
+            "limit": "Return up to this many events (at most 1000) as JSON instead of a stream.",
+            "pace_ms": "Batch events for this many milliseconds, up to 1000.",
         },
         headers=RESUME,
     ),
@@ -240,7 +243,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/fork",
         "log.fork",
         tag="Sessions",
-        summary="A new session with a copy of this one's log, up to `at_seq`.",
+        summary="Fork a session: create a new one with a copy of its log up to `at_seq`.",
         request=sessions.ForkRequest,
         responses={201: sessions.Forked},
         errors={
@@ -256,7 +259,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/rewind",
         "log.rewind",
         tag="Sessions",
-        summary="Rewind the session: what came after `to_seq` no longer counts, but the log keeps it.",
+        summary="Rewind a session to `to_seq`. Later events stay in the log but are ignored.",
         request=sessions.RewindRequest,
         responses={200: sessions.SessionShown},
         errors={
@@ -273,8 +276,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "inputs.compact",
         tag="Sessions",
         summary=(
-            "Start a run that replaces the conversation by a summary, for the model alone; people still see "
-            "all of it. `context.compacted` says how many tokens that saves."
+            "Start a run that summarizes the conversation for the model. People still see all of it. The "
+            "event `context.compacted` has the number of tokens saved."
         ),
         request=sessions.CompactRequest,
         responses={202: Started},
@@ -292,18 +295,18 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/export",
         "log.export",
         tag="Sessions",
-        summary="The session as a file.",
+        summary="Export a session as a file.",
         by_ticket=True,
         responses={200: {"application/json": sessions.SessionExport, "text/markdown": None}},
         errors={400: "invalid_request", **SESSION_ERRORS},
-        query={"format": "json (the default) or md."},
+        query={"format": "json (default) or md."},
     ),
     Operation(
         "GET",
         _ONE + "/files",
         "files.list",
         tag="Sessions",
-        summary="A folder of the session's workspace, a page at a time.",
+        summary="List a folder in the session's workspace.",
         responses={200: files.FolderListing},
         errors={
             400: "invalid_request, path_refused",
@@ -313,8 +316,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             503: _SLOW,
         },
         query={
-            "path": "The folder, relative to the workspace; without it, the workspace itself.",
-            "limit": "How many, at most 2000.",
+            "path": "The folder, relative to the workspace. Default: the workspace itself.",
+            "limit": "Page size, up to 2000.",
             "cursor": "`next_cursor` of the previous page.",
         },
     ),
@@ -324,9 +327,9 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "files.read",
         tag="Sessions",
         summary=(
-            "The bytes of a file. Its first bytes decide its type: images, PDFs and UTF-8 text are shown, "
-            "anything else is a download. Secrets that the server knows are replaced by asterisks. "
-            "`X-Holdfast-Bytes` is the size of the whole file."
+            "Read a file. Its type is detected from its content: images, PDFs and UTF-8 text are shown; "
+            "anything else is a download. Known secrets are replaced with asterisks. `X-Holdfast-Bytes` is "
+            "the size of the whole file."
         ),
         by_ticket=True,
         responses={200: _FILE, 206: _FILE},
@@ -341,7 +344,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         required=frozenset({"path"}),
         query={
             "path": "The file, relative to the workspace.",
-            "download": "true saves it in a browser instead of showing it.",
+            "download": "true makes browsers save the file instead of showing it.",
         },
         headers={"Range": "Part of the file, such as `bytes=0-65535`."},
     ),
@@ -352,8 +355,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         any_workspace="It checks the folder that it writes to.",
         summary=(
-            "Upload a file into a folder of the workspace: whole or not at all. Files that hold secrets, or "
-            "that other programs read or run by themselves, are refused."
+            "Upload a file to the workspace, atomically. Files that contain secrets, or that other "
+            "programs load or run automatically, are refused."
         ),
         scopes=("approve",),
         raw_request="application/octet-stream",
@@ -369,7 +372,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         required=frozenset({"path"}),
         query={
             "path": "The file, relative to the workspace. Its folder must exist.",
-            "overwrite": "true replaces a file that is there.",
+            "overwrite": "true replaces an existing file.",
         },
         needs_request=True,
     ),
@@ -379,7 +382,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "chat.chat",
         tag="Sessions",
         any_workspace="It checks the folder of its run.",
-        summary="Send a message and wait for its answer.",
+        summary="Send a message and wait for the answer.",
         request=SessionChatRequest,
         responses={200: SessionChatCompletion},
         errors={**START_ERRORS, **WHOLE_ERRORS},
@@ -392,7 +395,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "chat.stream",
         tag="Sessions",
         any_workspace="It checks the folder of its run.",
-        summary="Send a message and follow its answer.",
+        summary="Send a message and stream the answer.",
         request=SessionChatRequest,
         responses={200: {EVENTS: None}},
         errors={**START_ERRORS, 429: "queue_full, too_many_streams"},
@@ -404,7 +407,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue",
         "queue.show",
         tag="Sessions",
-        summary="The messages that wait for the current run to end.",
+        summary="List messages queued behind the current run.",
         responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
@@ -414,7 +417,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "queue.pause",
         tag="Sessions",
         any_workspace="It delays work.",
-        summary="Pause the queue: waiting messages start no runs.",
+        summary="Pause the queue. Queued messages start no runs.",
         responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
     ),
@@ -432,7 +435,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/clear",
         "queue.clear",
         tag="Sessions",
-        summary="Remove all waiting messages.",
+        summary="Remove all queued messages.",
         responses={200: sessions.QueueShown},
         errors={403: "workspace_not_allowed", **SESSION_ERRORS},
     ),
@@ -441,7 +444,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/{message_id}",
         "queue.change",
         tag="Sessions",
-        summary="Edit or move a waiting message, or hand it to the current run.",
+        summary="Edit or move a queued message, or send it to the current run.",
         request=sessions.ChangeMessageRequest,
         responses={200: sessions.QueueShown},
         errors={
@@ -456,7 +459,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/{message_id}",
         "queue.remove",
         tag="Sessions",
-        summary="Remove a waiting message.",
+        summary="Remove a queued message.",
         responses={200: sessions.QueueShown},
         errors={
             403: "workspace_not_allowed",

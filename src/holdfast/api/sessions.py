@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about sessions."""
+"""Request and response bodies for sessions."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from holdfast.api.changes import UndoShown
 from holdfast.api.runs import SessionId
 from holdfast.values import ApprovalMode, Part, PlanStep
 
-OFFSET_MAX = 10_000  # how far a client without a cursor can page
+OFFSET_MAX = 10_000  # limit of paging without a cursor
 
 
 class CreateSessionRequest(msgspec.Struct):
@@ -48,13 +48,13 @@ class ForkRequest(msgspec.Struct):
 
 
 class ApprovalModeRequest(msgspec.Struct):
-    """The body of PUT /api/sessions/{session_id}/approval-mode; an empty mode is the configured one."""
+    """The body of PUT /api/sessions/{session_id}/approval-mode. An empty mode selects the configured one."""
 
     mode: Literal["", ApprovalMode]
 
 
 class BroughtServer(msgspec.Struct, kw_only=True):
-    """An MCP server that a client brings: a program to start, or one at a URL."""
+    """A client-supplied MCP server: a program to start, or a URL."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     command: Annotated[list[str], msgspec.Meta(max_length=256)] = msgspec.field(default_factory=list[str])
@@ -65,10 +65,10 @@ class BroughtServer(msgspec.Struct, kw_only=True):
 
 
 class BringServersRequest(msgspec.Struct):
-    """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}; no servers ends them."""
+    """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}. An empty list disconnects them."""
 
     servers: Annotated[list[BroughtServer], msgspec.Meta(max_length=32)]
-    cwd: AbsolutePath = ""  # where programs are started, as an absolute path
+    cwd: AbsolutePath = ""  # working directory of programs, as an absolute path
 
 
 class RewindRequest(msgspec.Struct):
@@ -78,7 +78,7 @@ class RewindRequest(msgspec.Struct):
 
 
 class CompactRequest(msgspec.Struct):
-    """The body of POST /api/sessions/{session_id}/compact: what the summary is to keep in particular."""
+    """The body of POST /api/sessions/{session_id}/compact: topics to keep in the summary."""
 
     focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
     client_id: str = ""
@@ -89,11 +89,11 @@ class ChangeMessageRequest(msgspec.Struct):
 
     text: str | None = None
     position: int | None = None  # 0 is next
-    steer: bool = False  # hand it to the active run
+    steer: bool = False  # send it to the active run
 
 
 class HitShown(ResponseBody, frozen=True):
-    """Where the words were found; `highlights` are (begin, end) pairs in the passage."""
+    """A search match. `highlights` are (begin, end) pairs in the passage."""
 
     seq: int
     passage: str
@@ -101,7 +101,7 @@ class HitShown(ResponseBody, frozen=True):
 
 
 class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
-    """A session as the list shows it; `session` repeats it where hermes clients look for it."""
+    """A session in a list. `session` is a copy for hermes clients."""
 
     id: str
     session_id: str
@@ -119,7 +119,7 @@ class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.se
     archived: bool
     open_runs: int
     open_asks: int
-    begun_runs: int  # of the open runs, those that no longer wait for their turn
+    begun_runs: int  # open runs that are past the queue
     read_seq: int
     unread: bool
     purge_at: float | None = None
@@ -130,13 +130,13 @@ class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.se
 
 
 class ApprovalModeShown(ResponseBody, frozen=True):
-    """How actions of a session are approved; an empty mode is the configured one."""
+    """The approval mode of a session. An empty mode means the configured one."""
 
     mode: Annotated[str, one_of("", "ask", "allow-workspace", "unattended")]
 
 
 class BroughtShown(ResponseBody, frozen=True):
-    """An MCP server that a client brought: connecting, connected or down, and why."""
+    """A client-supplied MCP server: connecting, connected or down, and why."""
 
     name: str
     state: str
@@ -145,14 +145,14 @@ class BroughtShown(ResponseBody, frozen=True):
 
 
 class BroughtServersShown(ResponseBody, frozen=True):
-    """The servers that a client brought. They end `renew_s` seconds after the last such request."""
+    """Client-supplied servers. They disconnect `renew_s` seconds after the last such request."""
 
     servers: tuple[BroughtShown, ...]
     renew_s: float
 
 
 class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """A page of sessions, pinned ones first, then the newest."""
+    """A page of sessions: pinned first, then newest."""
 
     data: tuple[SessionShown, ...]
     has_more: bool
@@ -177,7 +177,7 @@ class SessionMade(ResponseBody, frozen=True, tag_field="object", tag="hermes.ses
 
 
 class Forked(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
-    """A session that holds a copy of another's log."""
+    """A session forked from another."""
 
     id: str
     session_id: str
@@ -188,7 +188,7 @@ class Forked(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"
 
 
 class DeletedSession(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.deleted"):
-    """The session is hidden and purged at `purge_at`; without that, it's already purged."""
+    """The session is hidden and will be purged at `purge_at`. Without `purge_at`, it's already purged."""
 
     id: str
     session_id: str
@@ -203,14 +203,14 @@ class DraftText(ResponseBody, frozen=True):
 
 
 class SupersededTextShown(ResponseBody, frozen=True):
-    """Text of an interrupted attempt that the model is writing again, after a server restart or a retry."""
+    """Text of an attempt that was interrupted by a restart or retry and is being rewritten."""
 
     text: str
     cause: Annotated[str, one_of("restart", "retry")]
 
 
 class TranscriptRun(ResponseBody, frozen=True):
-    """A run as the transcript needs it, so that events can be applied from there."""
+    """A run's state at the end of the page, from which a client applies events."""
 
     run_id: str
     message_id: str
@@ -232,15 +232,15 @@ class TranscriptRun(ResponseBody, frozen=True):
     texts: tuple[int, ...]
     thoughts: tuple[int, ...]
     files_changed: int = 0
-    is_planning: bool = False  # it may only read until a person accepts its plan
+    is_planning: bool = False  # read-only until a person accepts its plan
     superseded: Annotated[
         SupersededTextShown | None,
-        msgspec.Meta(description="Show it until the new text is as long. It isn't part of the answer."),
+        msgspec.Meta(description="Show it until the new text catches up. It isn't part of the answer."),
     ] = None
 
 
 class PlanShown(ResponseBody, frozen=True):
-    """The newest plan of a session; the event with this seq has it."""
+    """The newest plan of a session, from the event with this seq."""
 
     seq: int
     run_id: str
@@ -249,9 +249,10 @@ class PlanShown(ResponseBody, frozen=True):
 
 
 class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
-    """A page of the transcript, in its order; `next_before` leads to the page before it.
+    """A page of the transcript in chronological order. `next_before` is the cursor of the previous page.
 
-    `is_away` says that no running server has the session's files: its runs wait until someone moves it.
+    `is_away` is true if no running server has the session's files. Its runs wait until someone moves the
+    session.
     """
 
     session_id: str
@@ -259,12 +260,12 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     has_more: bool
     next_before: int | None
     last_seq: int
-    # Only the newest page has the fields that may be unset.
+    # Fields that can be unset are only on the newest page.
     title: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
     workspace: str | UnsetType = UNSET
     forked_from: Annotated[
-        str | UnsetType, msgspec.Meta(description="The session that it was forked from; empty if it wasn't.")
+        str | UnsetType, msgspec.Meta(description="The session it was forked from, if any.")
     ] = UNSET
     queue_paused: bool | UnsetType = UNSET
     waiting: tuple[dict[str, Any], ...] | UnsetType = UNSET
@@ -284,7 +285,7 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
 
 
 class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH."""
+    """Part of a session's log. `bytes` has the sizes of the stored bodies. Cursors are SEQ@EPOCH."""
 
     session_id: str
     epoch: str
@@ -301,7 +302,7 @@ class SessionExport(ResponseBody, frozen=True, tag_field="object", tag="holdfast
 
 
 class QueuedMessage(ResponseBody, frozen=True):
-    """A message that waits."""
+    """A queued message."""
 
     message_id: str
     run_id: str
@@ -315,7 +316,7 @@ class QueuedMessage(ResponseBody, frozen=True):
 
 
 class QueueShown(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What waits in a session, in its order."""
+    """The queue of a session, in order."""
 
     paused: bool
     data: tuple[QueuedMessage, ...]

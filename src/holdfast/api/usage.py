@@ -1,4 +1,4 @@
-"""The bodies of responses about usage: what runs and relayed calls used, and the budgets of keys."""
+"""Response bodies for usage of runs and relayed calls, and budgets of keys."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from holdfast.api.body import ResponseBody
 
 
 class UsageFigures(ResponseBody, frozen=True, kw_only=True):
-    """What was used; `cost_usd` is null if no price is known, and leaves out the unpriced calls."""
+    """Usage. `cost_usd` is null if no price is known, and excludes unpriced calls."""
 
     runs: int
     relayed_calls: int
@@ -18,14 +18,14 @@ class UsageFigures(ResponseBody, frozen=True, kw_only=True):
 
 
 class UsageListed(UsageFigures, frozen=True, kw_only=True):
-    """What one day, target, session or key used."""
+    """Usage of one day, target, session or key."""
 
     key: str
     label: str
 
 
 class BudgetShown(ResponseBody, frozen=True, kw_only=True):
-    """What a key may use in a period, and what it has used; a limit of null is none."""
+    """A key's budget for a period and its usage. A null limit means none."""
 
     key: str
     label: str
@@ -38,7 +38,7 @@ class BudgetShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class UsageSummary(ResponseBody, frozen=True, kw_only=True, rename={"first": "from", "last": "to"}):
-    """Usage over some days (UTC), both included; the totals are of everything, also beyond the rows."""
+    """Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed."""
 
     by: Literal["day", "target", "session", "key"]
     first: str

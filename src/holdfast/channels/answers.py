@@ -1,6 +1,6 @@
-"""Decides what a chat is to be told about its session: answers, endings and cards.
+"""Computes a chat's deliveries from its session: answers, outcomes and cards.
 
-It is pure: logs in, intents out.
+Pure: logs in, delivery intents out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,50 +24,50 @@ from holdfast.values import SentFile
 
 ANSWER, ENDING, PREVIEW, REMOVED, DECIDED, TO = "answer", "ending", "preview", "removed", "decided", ":"
 FILE = "file"
-WORDS = "words"  # all that a card says, in messages above it
+WORDS = "words"  # a card's full text, sent above it; the value is part of stored keys
 WORD_PARTS_MAX = 10
-# How many messages a text takes on the platform.
+# Returns the number of messages a text takes on the platform.
 CountParts: TypeAlias = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a platform writes: in how many messages, by which version of its converter, and its commands."""
+    """A platform's message splitter, converter version and command prefix."""
 
     count: CountParts
-    fits: FitsIn  # which cards it shows whole
+    fits: FitsIn  # whether it shows a card in full
     lead: str = "/"
     format: int = 1
 
 
 def awaited_in(channel: ChannelState, session_id: str) -> list[TakenMessage]:
-    """Messages of the session that have no answer yet."""
+    """Return the session's unanswered messages."""
     return [taken for taken in channel.awaited.values() if taken.session_id == session_id]
 
 
 def due(
     channel: ChannelState, session_id: str, session: SessionReadModel, *, dialect: Dialect, now_ms: int
 ) -> list[e.Event]:
-    """What is to be appended to the channel's log, because the session's log says so now.
+    """Return the events to append to the channel's log.
 
-    The same logs give the same intents, so it makes no difference when and how often this is asked.
+    Deterministic and idempotent: the same logs always give the same events.
     """
     found: list[e.Event] = []
     told: set[tuple[str, str]] = set()
     for taken in awaited_in(channel, session_id):
         message = session.session.inbox.messages.get(taken.message_id)
         if message is None or message.state is MessageState.REMOVED:
-            why = "the message is gone" if message is None else "the message was taken back"
+            why = "message not found" if message is None else "message removed"
             found += _without_preview(channel, taken, message.run_id if message else "", now_ms)
             found.append(settled(taken, now_ms, why))
             continue
         run = session.session.runs.get(message.run_id)
         if run is None and session.session.purge_at_ms is not None:
-            # One for all that waited: its key is that of the session.
+            # Keyed by session, so all waiting messages share one notice.
             found.append(
                 intent_for(taken, "", now_ms=now_ms, message=f"{session_id}.{REMOVED}", body=DELETED)
             )
-            found.append(settled(taken, now_ms, "its session was deleted"))
+            found.append(settled(taken, now_ms, "session deleted"))
         if run is None:
             continue
         is_over = run.phase is Phase.ENDED
@@ -82,7 +82,7 @@ def due(
 
 
 def settled(taken: TakenMessage, now_ms: int, why: str = "") -> e.ChannelMessageSettled:
-    """The event that says that nothing more is to be said about the message."""
+    """Mark the message as complete."""
     chat = taken.chat if taken.is_from_elsewhere else ""
     return e.ChannelMessageSettled(at_ms=now_ms, message_id=taken.message_id, why=why, chat=chat)
 
@@ -100,18 +100,18 @@ def _answer(
     dialect: Dialect,
     now_ms: int,
 ) -> Sequence[e.Event]:
-    """The answer and the ending; the first of them takes the place of the preview, if there is one."""
+    """Return the answer and the ending. The first of them replaces the preview, if any."""
     text = session.runs[run.run_id].output
     parts = dialect.count(headed(taken.title, text))
     said = [
         intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts, head=taken.title)
         for part in range(parts)
     ]
-    # /retry means the chat's conversation now; a run of a trigger, or from before /new, isn't part of it.
+    # /retry applies to the chat's current conversation, not to a trigger's run or one from before /new.
     is_current = channel.sessions.get(taken.chat, taken.session_id) == taken.session_id
     words = ending_text(run, can_retry=is_current and not taken.is_from_elsewhere)
     words = with_lead(words, dialect.lead) or ("" if parts else NO_ANSWER)
-    # A webhook gets the result alone.
+    # A webhook gets only the result.
     proposed = "" if taken.is_from_elsewhere else proposal_text(run)
     if ending := "\n\n".join(filter(None, (words, proposed))):
         head = "" if parts else taken.title
@@ -122,17 +122,17 @@ def _answer(
         return said
     if preview.is_open or channel.outbox.is_last(preview):
         return [replace(said[0], edits=preview.key), *said[1:]]
-    # Something was said below it, and an answer belongs below what it answers.
+    # The preview isn't the last message, so post the answer below.
     return [*_without_preview(channel, taken, run.run_id, now_ms), *said]
 
 
 def preview_intent(taken: TakenMessage, run_id: str, now_ms: int) -> e.DeliveryIntended:
-    """The message that shows what a run has said so far."""
+    """Build the preview of a run."""
     return intent_for(taken, run_id, now_ms=now_ms, message=PREVIEW)
 
 
 def preview_of(channel: ChannelState, taken: TakenMessage, run_id: str) -> OutboxEntry | None:
-    """The preview of a run, if it is in the chat or may be on its way there."""
+    """Return the preview of a run, if it was or may have been delivered."""
     preview = channel.outbox.deliveries.get(preview_intent(taken, run_id, 0).key)
     return preview if preview is not None and (preview.is_open or preview.platform_id) else None
 
@@ -140,7 +140,7 @@ def preview_of(channel: ChannelState, taken: TakenMessage, run_id: str) -> Outbo
 def _without_preview(
     channel: ChannelState, taken: TakenMessage, run_id: str, now_ms: int
 ) -> Sequence[e.Event]:
-    """What removes the preview of a run from the chat."""
+    """Build the removal of a run's preview."""
     preview = preview_of(channel, taken, run_id)
     if preview is None:
         return []
@@ -151,7 +151,7 @@ def _without_preview(
 def _cards(
     channel: ChannelState, taken: TakenMessage, run: Run, *, dialect: Dialect, now_ms: int
 ) -> Iterator[e.Event]:
-    """A card for each ask, and its change once it is decided. One that was decided unseen needs no card."""
+    """Yield a card per open request, and an update once it's resolved. One resolved unseen needs no card."""
     for ask_id, ask in run.person_asks.items():
         card = intent_for(taken, run.run_id, now_ms=now_ms, message=ask_id, head=taken.title)
         is_known = card.key in channel.outbox.deliveries
@@ -163,7 +163,7 @@ def _cards(
 
 
 def _words(card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> list[e.DeliveryIntended]:
-    """The messages above a card that say all of it; none if the card does, or if they were too many."""
+    """Return the overflow messages above a card; none if everything fits on it, or they'd be too many."""
     text = "" if is_shown_whole(ask, dialect.fits) else full_words(ask)
     parts = dialect.count(text) if text else 0
     if parts > WORD_PARTS_MAX:
@@ -174,10 +174,10 @@ def _words(card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> list[e
 
 
 def words_above(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> int:
-    """How many messages above a card say all of it; 0 unless every one of them is in the chat."""
+    """Return the number of overflow messages above a card, or 0 unless all are confirmed."""
     wanted = _words(card, ask, dialect)
     known = [outbox.deliveries.get(one.key) for one in wanted]
-    # Words that another version of the converter split are not those that are wanted.
+    # Text split by another converter version doesn't match.
     as_wanted = {(one.key, one.parts, one.format) for one in wanted}
     shown = {
         (one.key, one.intended.parts, one.intended.format)
@@ -188,7 +188,7 @@ def words_above(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialec
 
 
 def _files(taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
-    """Each file that the agent sent, numbered as it was asked for, whichever was read first."""
+    """Yield each file that the agent sent, numbered in the order of the calls."""
     if not run.settings.takes_files or taken.is_from_elsewhere:
         return
     for number, call in enumerate(_sending(run)):
@@ -201,7 +201,7 @@ def _sending(run: Run) -> list[CallState]:
 
 
 def file_of(session: SessionReadModel, intended: e.DeliveryIntended) -> SentFile | None:
-    """The file that a delivery is; None if the session no longer has it."""
+    """Return the file of a delivery, or None if the session no longer has it."""
     run = session.session.runs.get(intended.run)
     calls = _sending(run) if run is not None else []
     ended = calls[intended.part].ended if intended.part < len(calls) else None
@@ -211,11 +211,11 @@ def file_of(session: SessionReadModel, intended: e.DeliveryIntended) -> SentFile
 def intent_for(
     taken: TakenMessage, run_id: str, *, now_ms: int, message: str, **fields: object
 ) -> e.DeliveryIntended:
-    """The intent to tell whoever awaits the message something about its run."""
+    """Build a delivery about a run for the chat that awaits it."""
     return e.DeliveryIntended(
         at_ms=now_ms,
         chat=taken.chat,
-        # Several chats may be told of one run, so that one which isn't its own is part of the key.
+        # Several chats can receive one run's results, so external chats are part of the key.
         message=f"{message}{TO}{taken.chat}" if taken.is_from_elsewhere else message,
         run=run_id,
         session_id=taken.session_id,
@@ -224,19 +224,19 @@ def intent_for(
 
 
 def headed(head: str, markdown: str) -> str:
-    """The words, if there are any, under what they are about."""
+    """Prefix non-empty text with its source."""
     if not head or not markdown.strip():
         return markdown
     return f"From `{safe_line(head).replace('`', '')}`:\n\n{markdown}"
 
 
 def message_of(intended: e.DeliveryIntended) -> str:
-    """Which words of the run are meant, whoever is told."""
+    """Return the message key without the chat suffix."""
     return intended.message.partition(TO)[0]
 
 
 def ask_of(session: SessionReadModel, intended: e.DeliveryIntended) -> AskStatus | None:
-    """The ask that a delivery shows; None if it shows none, or the session no longer has it."""
+    """Return the request that a delivery shows, or None if it shows none or the session no longer has it."""
     run = session.session.runs.get(intended.run)
     ask_id = message_of(intended).partition(".")[0]
     return run.person_asks.get(ask_id) if run is not None else None

@@ -1,4 +1,4 @@
-"""Answers approvals and questions from a chat: by id, by those who may, in the chat that was asked."""
+"""Answers approvals and questions from a chat: by id, with permission checks, in the chat of the request."""
 
 from dataclasses import dataclass
 
@@ -22,37 +22,37 @@ from holdfast.runner.asks import (
 from holdfast.server.sessions.roots import root_of
 from holdfast.values import Choice
 
-NOT_YOURS = "You can't approve for this agent."
-STALE = "This is already decided, or it has expired."
-ELSEWHERE = "This belongs to another conversation."
-UNKNOWN = "There is no approval with this id."
-NOT_OFFERED = "This approval doesn't offer that choice."
+NOT_YOURS = "You don't have permission to approve actions."
+STALE = "This request was already answered, or it has expired."
+ELSEWHERE = "This request belongs to another conversation."
+UNKNOWN = "No approval request has this ID."
+NOT_OFFERED = "That choice isn't available for this request."
 ALLOWED, DENIED, ANSWERED = "Allowed", "Denied", "Answered"
-DONE = frozenset({ALLOWED, DENIED, ANSWERED})  # it went as its person wanted
+DONE = frozenset({ALLOWED, DENIED, ANSWERED})  # the answer was accepted
 LISTED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """The person who answers, where, and under which key the platform told of it."""
+    """The person who answers, their chat, and the key of the platform's update."""
 
     user: str
     name: str
     chat: str
     key: str = ""
-    is_direct: bool = False  # the chat is the person's own with the bot
+    is_direct: bool = False  # a direct chat with the bot
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An open ask, and where it is."""
+    """An open request and its session."""
 
     session_id: str
     ask: AskStatus
 
 
 class ChannelAsks:
-    """Settles asks for one channel; each answer is a short text for the person who gave it."""
+    """Resolves requests for one channel. Each call returns a short reply for the person."""
 
     def __init__(
         self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, dialect: Dialect
@@ -63,7 +63,7 @@ class ChannelAsks:
         self._dialect = dialect
 
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
-        """Answer exactly this ask, as a button says: a word, or the number of a question's choice."""
+        """Answer the request of a button, with a choice or the number of a question's choice."""
         found = await self._found(ask_id, who)
         if isinstance(found, str):
             return found
@@ -73,19 +73,19 @@ class ChannelAsks:
         return await self._settle(found, choice, who)
 
     async def reply(self, question_id: str, text: str, who: Answerer) -> str:
-        """Answer a question with what someone wrote, whatever its choices are."""
+        """Answer a question with a person's text, whatever its choices."""
         found = await self._found(question_id, who)
         return found if isinstance(found, str) else await self._settle(found, text, who)
 
     async def _found(self, ask_id: str, who: Answerer) -> "_Found | str":
-        """The open ask with this id, if it belongs to the chat of the person; else what to tell them."""
+        """Return the open request with this id if it belongs to the person's chat, or else a reply."""
         row = await self._deps.store.ask(ask_id)
         if row is None or await self._chat_of(row) != who.chat:
             return ELSEWHERE
         return await self._open(row) or STALE
 
     async def decide(self, approval_id: str, choice: str, who: Answerer) -> str:
-        """Answer the approval that a command names: in its chat, or from an approver's own chat."""
+        """Answer the approval named in a command: in its chat, or from an approver's direct chat."""
         row = await self._deps.store.ask(approval_id)
         chat = await self._chat_of(row) if row is not None else None
         is_theirs = chat == who.chat or (who.is_direct and self._is_approver(who))
@@ -96,18 +96,18 @@ class ChannelAsks:
             return STALE
         if chat != who.chat and choice != "deny":
             if not is_listed_whole(found.ask):
-                return TOO_LONG  # its card is in another chat, and no list can show it
+                return TOO_LONG  # its card is in another chat, and it's too long for a list
             if not self._is_listed_in(who.chat, approval_id):
                 return several([found.ask], "approve")
         return await self._settle(found, choice, who)
 
     def _is_listed_in(self, chat: str, approval_id: str) -> bool:
-        """Whether a list with this action has arrived in the chat."""
+        """Return whether a list with this action was delivered to the chat."""
         said = (one for one in self._state.outbox.deliveries.values() if one.intended.chat == chat)
         return any(one.state == "confirmed" and approval_id in one.intended.body for one in said)
 
     async def waiting_elsewhere(self, who: Answerer) -> list[AskStatus]:
-        """What waits in other chats, for an approver who asks in their own."""
+        """Return pending approvals of other chats, for an approver in their direct chat."""
         if not who.is_direct or not self._is_approver(who):
             return []
         rows = [
@@ -124,14 +124,14 @@ class ChannelAsks:
         return found
 
     async def _chat_of(self, ask: AskRow) -> str | None:
-        """The chat in which it is asked; a sub-agent asks where the session on top of it is."""
+        """Return the chat of the request. A sub-agent's requests belong to the chat of its root session."""
         return self._state.chats.get(await root_of(self._deps.store, ask.session_id))
 
     def _is_approver(self, who: Answerer) -> bool:
         return may_approve(self._options, self._state, who.user)
 
     async def _open(self, row: AskRow) -> "_Found | None":
-        """The ask, if it is open."""
+        """Return the request, if it's open."""
         session = await self._deps.inbox.state(row.session_id)
         run = session.runs.get(row.run_id)
         ask = run.asks.get(row.ask_id) if run is not None else None
@@ -142,10 +142,10 @@ class ChannelAsks:
         if isinstance(asked, e.QuestionAsked):
             answer = QuestionAnswer(choice, by=who.name, client_id=who.key)
             return _reply_to(await self._deps.inbox.answer(asked.ask_id, answer), ANSWERED)
-        # Who talks with the agent alone may always deny what it asks for there.
+        # In a direct chat, anyone with access can deny.
         if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
             return NOT_YOURS
-        # Whatever a button or a command says: nobody allows what the chat doesn't show them.
+        # No one can approve an action that the chat doesn't show in full.
         if choice != "deny" and not await self._is_shown_whole(found):
             return TOO_LONG
         assert isinstance(asked, e.ApprovalAsked)
@@ -156,14 +156,14 @@ class ChannelAsks:
         return _reply_to(result, DENIED if meant == "deny" else ALLOWED)
 
     async def _is_shown_whole(self, found: "_Found") -> bool:
-        """Whether a card shows all of it, or messages above its card do."""
+        """Return whether a card, or the messages above it, show the whole request."""
         if is_shown_whole(found.ask, self._dialect.fits):
             return True
         cards = await self._cards_of(found.ask, await root_of(self._deps.store, found.session_id))
         return any(words_above(self._state.outbox, one, found.ask, self._dialect) for one in cards)
 
     async def _cards_of(self, ask: AskStatus, session_id: str) -> list[e.DeliveryIntended]:
-        """The cards of an ask that are meant for the chat of a session, whoever began its run."""
+        """Return a request's cards for the chat of a session, even if its run was started elsewhere."""
         chat, ask_id = self._state.chats.get(session_id, ""), ask.asked.ask_id
         session = await self._deps.inbox.state(session_id)
         return [
@@ -174,14 +174,14 @@ class ChannelAsks:
         ]
 
     async def open_asks(self, *session_ids: str) -> list[AskStatus]:
-        """The approvals and questions that wait in these sessions."""
+        """Return the open approvals and questions of these sessions."""
         sessions = [await self._deps.inbox.state(session_id) for session_id in session_ids]
         runs = [run for session in sessions for run in session.runs.values()]
-        # Sub-agents in the background may ask after the run that started them.
+        # Background sub-agents can have requests after their parent's run ended.
         return [ask for run in runs for ask in run.open_person_asks]
 
     async def is_on_card(self, ask: AskStatus) -> bool:
-        """Whether the card of this ask is in its chat, so that people there know what is meant."""
+        """Return whether the request's card was delivered to its chat."""
         row = await self._deps.store.ask(ask.asked.ask_id)
         if row is None:
             return False
@@ -190,7 +190,7 @@ class ChannelAsks:
         return any(card is not None and card.state == "confirmed" for card in cards)
 
     async def was_answered(self, who: Answerer) -> bool:
-        """Whether this very message has answered a question already, before a crash."""
+        """Return whether this message already answered a question, before a crash."""
         session_id = self._state.sessions.get(who.chat)
         if session_id is None:
             return False
@@ -204,7 +204,7 @@ class ChannelAsks:
         return any([await self._has_answer(id_, seq, who.key) for id_, seq in first_seqs.items()])
 
     async def _has_answer(self, session_id: str, after: int, key: str) -> bool:
-        """Whether the log has an answer with this key after the first question."""
+        """Return whether the log has an answer with this key after the first question."""
         while records := await self._deps.store.read(session_id, after=after):
             answers = (one.event for one in records if isinstance(one.event, e.QuestionAnswered))
             if any(answer.client_id == key for answer in answers):
@@ -214,7 +214,7 @@ class ChannelAsks:
 
 
 def _reply_to(result: AnswerResult, done: str) -> str:
-    """The text for the person who answered."""
+    """Return the reply for the person who answered."""
     match result:
         case Answered():
             return done
@@ -225,5 +225,5 @@ def _reply_to(result: AnswerResult, done: str) -> str:
 
 
 def _choice(asked: e.ApprovalAsked, text: str) -> Choice | None:
-    """The choice that a button or command names, if the approval offers it."""
+    """Return the choice of a button or command, if the approval offers it."""
     return next((one for one in asked.choices if one == text), None)

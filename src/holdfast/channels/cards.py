@@ -1,8 +1,8 @@
-"""The cards of approvals and questions: nobody decides on words that they can't see.
+"""Cards of approvals and questions, which always show the full text before anyone can approve.
 
-A card shows all of what it asks for. If that doesn't fit into one message, it is said in messages above the
-card. If those are too many, or one of them didn't arrive, the card offers no consent: what it asks for can
-only be denied there, and is decided on the page.
+If the text doesn't fit on the card, it's sent in messages above it. If those are too many, or one of them
+didn't arrive, the card has no approve button: the request can only be denied in the chat, or answered on the
+page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,13 @@ from holdfast.safe_text import exact, safe, safe_line
 from holdfast.tools.files.edits import NOT_COMPARED
 from holdfast.values import Choice
 
-TOO_LONG = "This is too long to show here. Open the page to read all of it and to allow it."
-LONG_QUESTION = "This question is too long to show here. Open the page to read all of it."
-ABOVE = "All of it is in the message above."
-ALL_ABOVE = "All of it is in the {count} messages above."
-WORDS_CHARS_MAX = 40_000  # of what is said above a card
-SAID_CHARS_MAX = 300  # of what the agent said before it asked
-SHORT_CHARS_MAX = 200  # of the headline of a card that is cut
+TOO_LONG = "Too long to show here. Open the page to read and allow it."
+LONG_QUESTION = "This question is too long to show here. Open the page to read it."
+ABOVE = "The message above has the full text."
+ALL_ABOVE = "The {count} messages above have the full text."
+WORDS_CHARS_MAX = 40_000  # of the text above a card
+SAID_CHARS_MAX = 300  # of the agent's last message before the request
+SHORT_CHARS_MAX = 200  # of the headline of a shortened card
 LABEL_CHARS_MAX = 60
 LISTED_CHARS_MAX = 1_200  # of all actions in a list, which is one message on every platform
 CHOICES: Final[Mapping[Choice, str]] = MappingProxyType(
@@ -46,29 +46,29 @@ _DECIDED: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An ask with its buttons: each has a label and the data that a press sends, at most 64 bytes."""
+    """A request with its buttons. Each has a label and up to 64 bytes of data, sent when it's pressed."""
 
     headline: str
-    detail: str = ""  # shown as it is, in a fixed width
+    detail: str = ""  # shown verbatim, in a monospaced font
     notes: tuple[str, ...] = ()
     buttons: tuple[tuple[str, str], ...] = ()
 
 
-# Whether a platform shows all of a card in one message, also if that is marked as a possible repeat.
+# Returns whether a card fits in one message, including a repeat mark.
 FitsIn: TypeAlias = Callable[[Card], bool]
 
 
 def about_card(ask: AskStatus, *, head: str, said: str) -> list[str]:
-    """What helps to decide, if there is room: where it is from, and what the agent said before it asked."""
+    """Return optional notes for a card: its source, and the agent's last message before the request."""
     notes = [f"From {safe_line(head)}"] if head else []
     words = _shortened(safe_line(said), SAID_CHARS_MAX)
     return [*notes, f"The agent said: {words}"] if words and isinstance(ask.asked, e.ApprovalAsked) else notes
 
 
 def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0, about: Sequence[str] = ()) -> Card:
-    """The card of an approval or a question, open or decided, as the platform can show it.
+    """Build the card of an approval or question, open or resolved, for the platform.
 
-    `above` is the number of messages that are in the chat and say all of it; 0 if that isn't so.
+    `above` is the number of delivered messages with the full text, or 0.
     """
     card = _whole(ask)
     if ask.state != "open":
@@ -84,7 +84,7 @@ def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0, about: Sequence[str
 def _open_card(ask: AskStatus, card: Card, fits: FitsIn, *, above: int) -> Card:
     if is_shown_whole(ask, fits):
         return card
-    # What was found about an action stays on its card, if there is room; some have more buttons than fit.
+    # Findings stay on the card if there is room; some cards have more buttons than fit.
     note = ABOVE if above == 1 else ALL_ABOVE.format(count=above)
     all_notes = replace(card, notes=(*card.notes[:-1], note, card.notes[-1]))
     cut = [_cut(one, fits) for one in (all_notes, replace(card, notes=(note, card.notes[-1]))) if above]
@@ -92,12 +92,12 @@ def _open_card(ask: AskStatus, card: Card, fits: FitsIn, *, above: int) -> Card:
 
 
 def is_shown_whole(ask: AskStatus, fits: FitsIn) -> bool:
-    """Whether a card shows everything that this ask is about, so that it can be allowed there."""
+    """Return whether a card shows the whole request, so that it can be approved there."""
     return _is_complete(ask) and fits(_whole(ask))
 
 
 def full_words(ask: AskStatus) -> str:
-    """All that a card would say, as markdown for messages above it; empty if it is too much, or unknown."""
+    """Return the full text of a card as markdown, or "" if it's too long or unknown."""
     match ask.asked:
         case e.ApprovalAsked() as asked if _is_complete(ask):
             whole = _approval_card(asked)
@@ -112,7 +112,7 @@ def full_words(ask: AskStatus) -> str:
 
 
 def listed(asks: Sequence[AskStatus]) -> str:
-    """Actions with their ids, each with all of its words, as markdown; those that don't fit are counted."""
+    """List actions in full with their ids, as markdown, and count those that don't fit."""
     entries: list[str] = []
     left, unlisted = LISTED_CHARS_MAX, 0
     for ask in asks:
@@ -123,22 +123,22 @@ def listed(asks: Sequence[AskStatus]) -> str:
         else:
             unlisted += 1
     if unlisted:
-        entries.append(f"Too long to list here: {unlisted}. Look at their cards, or open the page.")
+        entries.append(f"Too long to list: {unlisted}. See their cards, or open the page.")
     return "\n\n".join(entries)
 
 
 def several(asks: Sequence[AskStatus], command: str) -> str:
-    """What waits, and how to name one of it, as markdown."""
-    return f"Press a button, or name what you mean, as in /{command} ID. This waits:\n\n{listed(asks)}"
+    """List pending requests and how to answer one, as markdown."""
+    return f"Press a button, or send /{command} ID. Pending requests:\n\n{listed(asks)}"
 
 
 def is_listed_whole(ask: AskStatus) -> bool:
-    """Whether a list can show all of this action."""
+    """Return whether a list can show this action in full."""
     return _is_complete(ask) and len(_listed_text(ask)) <= LISTED_CHARS_MAX
 
 
 def _whole(ask: AskStatus) -> Card:
-    """Everything that the ask is about."""
+    """Build a card with everything in the request."""
     match ask.asked:
         case e.ApprovalAsked() as asked:
             return _approval_card(asked)
@@ -149,7 +149,7 @@ def _whole(ask: AskStatus) -> Card:
 
 
 def _is_complete(ask: AskStatus) -> bool:
-    """Whether the ask itself has all of its words: a change may be too big to compare."""
+    """Return whether the request is complete. The diff of a large change isn't."""
     return not (isinstance(ask.asked, e.ApprovalAsked) and NOT_COMPARED in ask.asked.action.diff)
 
 
@@ -172,13 +172,13 @@ def _detail(asked: e.ApprovalAsked) -> str:
 
 
 def _about(asked: e.ApprovalAsked) -> list[str]:
-    """Where it acts, and what was found about it."""
+    """Return the paths and findings of an action."""
     place = [f"In {', '.join(map(exact, asked.action.paths))}"] if asked.action.paths else []
     return [note for note in (*place, *map(exact, asked.findings), exact(asked.once_because)) if note]
 
 
 def _question_card(asked: e.QuestionAsked) -> Card:
-    """A question; choices that are too long for a button are listed above the buttons."""
+    """Build the card of a question. Choices that are too long for a button are listed above."""
     choices = [exact(choice) for choice in asked.choices]
     labels, detail = choices, ""
     if any(len(choice) > LABEL_CHARS_MAX for choice in choices):
@@ -187,12 +187,12 @@ def _question_card(asked: e.QuestionAsked) -> Card:
     buttons = tuple(
         (label, button_data("question", asked.question_id, str(at))) for at, label in enumerate(labels)
     )
-    note = "Press a button, or write your answer." if buttons else "Write your answer."
+    note = "Press a button or type your answer." if buttons else "Type your answer."
     return Card(safe(asked.text), detail, (note,), buttons)
 
 
 def _without_consent(ask: AskStatus, card: Card) -> Card:
-    """The card of something that can't be shown whole: it can only be refused."""
+    """Build the card of a request that can't be shown in full, which can only be denied."""
     if isinstance(ask.asked, e.QuestionAsked):
         return Card(card.headline, card.detail, (LONG_QUESTION,))
     assert isinstance(ask.asked, e.ApprovalAsked)
@@ -201,7 +201,7 @@ def _without_consent(ask: AskStatus, card: Card) -> Card:
 
 
 def _cut(card: Card, fits: FitsIn) -> Card:
-    """As much of the beginning as fits: of the detail, or of the headline if there is none."""
+    """Shorten the detail, or the headline if there is none, to fit."""
     if fits(card):
         return card
     if not card.detail:
@@ -211,7 +211,7 @@ def _cut(card: Card, fits: FitsIn) -> Card:
 
 
 def _longest(text: str, made: Callable[[str], Card], fits: FitsIn) -> Card:
-    """The card with the longest beginning of this text that fits."""
+    """Return the card with the longest prefix of this text that fits."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -231,7 +231,7 @@ def _decision(ask: AskStatus) -> str:
         case "answered":
             return f"✓ Answered{by}: {safe(ask.answer)[:500]}"
         case "expired":
-            return "✗ Expired: nobody answered in time"
+            return "✗ Expired: no one answered in time"
         case _:
             return "✗ No longer needed"
 
@@ -242,7 +242,7 @@ def _listed_text(ask: AskStatus) -> str:
 
 
 def _fenced(text: str) -> str:
-    """A text as it is, in markdown: nothing in it ends its block."""
+    """Fence a text in markdown so that nothing in it can end the block."""
     fence = "```"
     while fence in text:
         fence += "`"

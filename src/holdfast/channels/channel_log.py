@@ -1,4 +1,4 @@
-"""The log of a channel in the hands of its owner: its fold, kept up to date, and appends with the fence."""
+"""A channel's log for its owner: the current state, and fenced appends."""
 
 import asyncio
 import logging
@@ -16,14 +16,14 @@ READ_AT_ONCE = 500
 
 
 async def channel_state(store: Store, log_id: str) -> ChannelState:
-    """The state of a channel as its log says it, for anyone who only looks."""
+    """Read the state of a channel."""
     log = ChannelLog(store, log_id)
     await log.catch_up()
     return log.state
 
 
 class ChannelLog:
-    """One channel's log; without a fence it can only be read."""
+    """One channel's log. Without a fence, it's read-only."""
 
     def __init__(self, store: Store, log_id: str, fence: Fence | None = None) -> None:
         self.log_id = log_id
@@ -31,18 +31,18 @@ class ChannelLog:
         self.last_seq = 0
         self._store = store
         self._fence = fence
-        self._is_told = False  # that the platform answers, by this owner
+        self._is_told = False  # whether this owner has logged the connection
         self._reading = asyncio.Lock()
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def append(self, *events: Event) -> None:
-        """Append as the owner; when this returns, the state includes the events."""
+        """Append as the owner. The state includes the events on return."""
         assert self._fence is not None, "only the owner appends"
         await self._store.append_run(self.log_id, events, fence=self._fence)
         await self.catch_up()
 
     async def connected(self, at_ms: int, account: str, *, missed: str = "") -> bool:
-        """Say that the platform answers, unless this owner has said so already; returns whether it did."""
+        """Log that the channel is connected, unless this owner already did. Returns whether it logged."""
         if self._is_told and self.state.is_connected and self.state.account == account and not missed:
             return False
         self._is_told = True
@@ -50,13 +50,13 @@ class ChannelLog:
         return True
 
     async def failed(self, at_ms: int, why: str, hint: str = "") -> None:
-        """Say what the trouble with the platform is, once for as long as it lasts."""
+        """Log a platform failure, once per outage."""
         if self.state.trouble != why:
             _log.warning("channel %s: %s", channel_name(self.log_id), sentences(why, hint))
             await self.append(e.ChannelFailed(at_ms=at_ms, why=why, hint=hint))
 
     async def catch_up(self) -> None:
-        """Read what is new."""
+        """Read new records."""
         async with self._reading:
             while True:
                 records = await self._store.read(self.log_id, after=self.last_seq, limit=READ_AT_ONCE)
@@ -70,12 +70,12 @@ class ChannelLog:
                 future.set_result(None)
 
     async def follow(self) -> None:
-        """Keep the state up to date with what others append; returns when the log is gone."""
+        """Apply other writers' appends until the log is purged."""
         async for _ in self._store.follow(self.log_id, after=self.last_seq):
             await self.catch_up()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the log makes the condition true."""
+        """Wait until the condition is true."""
         while not condition():
             future = asyncio.get_running_loop().create_future()
             self._waiting.add(future)

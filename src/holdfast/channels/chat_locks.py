@@ -1,17 +1,17 @@
-"""One thing at a time in each chat, whoever sends it."""
+"""Locks that serialize sends per chat."""
 
 import asyncio
 from weakref import WeakValueDictionary
 
 
 class ChatLocks:
-    """A lock for each chat that someone sends to now."""
+    """A lock for each chat with an active sender."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, chat: str) -> asyncio.Lock:
-        """The lock of this chat; keep it for as long as you use it."""
+        """Return the lock of this chat. Keep a reference while you use it."""
         lock = self._locks.get(chat)
         if lock is None:
             lock = self._locks[chat] = asyncio.Lock()

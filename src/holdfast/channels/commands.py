@@ -1,4 +1,4 @@
-"""The commands that people send in a chat, and what each says."""
+"""The chat commands and their replies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,18 +24,20 @@ from holdfast.runner.restores import Restores
 from holdfast.runner.undo import Undos
 from holdfast.safe_text import safe_line
 
-NEW = "A new conversation begins."
-STILL_AT_WORK = "The agent is still working on what you asked before, and will answer it here. /stop ends it."
-EARLIER = "The agent is still working on an earlier conversation of this chat."
-GONE = "This conversation was deleted. What you write next begins a new one."
-NOTHING_YET = "There is no conversation here yet. Write something first."
+NEW = "Started a new conversation."
+STILL_AT_WORK = (
+    "The agent is still working on your earlier request and will answer it here. Send /stop to stop it."
+)
+EARLIER = "The agent is still working on an earlier conversation in this chat."
+GONE = "This conversation was deleted. Your next message starts a new one."
+NOTHING_YET = "No conversation yet. Send a message first."
 LINE_CHARS_MAX = 80
-LASTING = ("session", "always")  # what /approve can say after the id, or instead of it
+LASTING = ("session", "always")  # arguments of /approve, after the id or instead of it
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """What a command says, what it adds to the channel's log, and the message that it had answered again."""
+    """A command's reply, its events for the channel's log, and the message it ran again."""
 
     text: str = ""
     events: tuple[e.Event, ...] = ()
@@ -43,7 +45,7 @@ class CommandDone:
 
 
 def command_of(text: str, *, leads: str = "/") -> tuple[str, str] | None:
-    """The command and what follows it; None if the text is a message."""
+    """Parse a command and its argument; None if the text is a message."""
     if not text.startswith(tuple(leads)):
         return None
     word, _, rest = text[1:].partition(" ")
@@ -53,12 +55,12 @@ def command_of(text: str, *, leads: str = "/") -> tuple[str, str] | None:
 
 
 def next_session(log_id: str, state: ChannelState, chat: str) -> str:
-    """The id of the chat's next session; the same until it is bound."""
+    """Return the id of the chat's next session. Stable until it's bound."""
     return derived_session_id(log_id, chat, str(state.bound.get(chat, 0) + 1))
 
 
 class ChatCommands:
-    """Carries out commands for one channel."""
+    """Runs commands for one channel."""
 
     def __init__(self, deps: ChannelDeps, log_id: str, state: ChannelState, asks: ChannelAsks) -> None:
         self._deps = deps
@@ -67,7 +69,7 @@ class ChatCommands:
         self._asks = asks
 
     async def carry_out(self, command: tuple[str, str], who: Answerer, *, once: OnceFor) -> CommandDone:
-        """Do what the command says; `once` keeps a repeated one from starting a second run."""
+        """Run the command. `once` makes it idempotent."""
         name, rest = command
         match name:
             case "new":
@@ -91,15 +93,17 @@ class ChatCommands:
         if not wanted:
             now = self._state.models.get(chat) or (known[0] if known else "the default")
             listed = ", ".join(f"`{name}`" for name in known)
-            return CommandDone(f"The model is {now}. You can choose: {listed}.\n\nSend /model NAME.")
+            return CommandDone(
+                f"Current model: {now}. Available: {listed}.\n\nTo change it, send /model NAME."
+            )
         if wanted not in known:
             listed = ", ".join(f"`{name}`" for name in known)
-            return CommandDone(f"There is no model `{wanted}`. The models are: {listed}.")
+            return CommandDone(f"Unknown model `{wanted}`. Available: {listed}.")
         chosen = e.ChannelModelChosen(at_ms=self._deps.clock.now_ms(), chat=chat, model=wanted)
-        return CommandDone(f"From the next message on, {wanted} answers.", (chosen,))
+        return CommandDone(f"Your next message goes to {wanted}.", (chosen,))
 
     async def _decide(self, name: str, rest: str, who: Answerer) -> str:
-        """Answer the ask with this id; without an id, only if there is exactly one."""
+        """Answer the request with this id, or the only open one."""
         found = await self._asks.open_asks(*self._state.told_in(who.chat))
         asks = [ask for ask in found if ask_kind(ask.asked) == "approval"]
         words = rest.lower().split(maxsplit=1)
@@ -109,7 +113,7 @@ class ChatCommands:
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
-            return "Nothing waits for your approval." if not asks else several(asks, name)
+            return "No pending approval requests." if not asks else several(asks, name)
         return await self._asks.decide(ask_id, choice, who)
 
     async def _about_session(self, command: tuple[str, str], who: Answerer, *, once: OnceFor) -> CommandDone:
@@ -134,18 +138,18 @@ class ChatCommands:
                 return CommandDone(await self._undo(session_id, session, turns=rest, by=who.name))
 
     async def _at_work(self, session_ids: Sequence[str]) -> list[str]:
-        """Those of these sessions that have an open run; nothing works on one that can't be read."""
+        """Return the sessions with an open run. An unreadable session has none."""
         views = {one: await readable_view(self._deps.supervisor, one) for one in session_ids}
         return [one for one, view in views.items() if view is not None and view.session.open_runs]
 
     async def _queue(self, chat: str) -> str:
-        """What waits in the conversations of the chat."""
+        """List queued messages of the chat's conversations."""
         found = [await readable_view(self._deps.supervisor, one) for one in self._state.sessions_in(chat)]
         waiting = [one for view in found if view is not None for one in view.session.inbox.waiting()]
-        return _listed(waiting) if waiting else "No messages are waiting."
+        return _listed(waiting) if waiting else "The queue is empty."
 
     async def _stop_all(self, who: Answerer) -> str:
-        """Stop all that this chat waits for; what an earlier conversation asked for is part of it."""
+        """Stop all runs of this chat, including those of earlier conversations."""
         at_work = await self._at_work(self._state.sessions_in(who.chat))
         if not at_work:
             return "Nothing is running."
@@ -157,19 +161,19 @@ class ChatCommands:
         current = session.current_run or (runs[0] if runs else None)
         if current is None:
             return ""
-        # First, because a stop pauses a queue in which something waits, and a chat has nothing to resume it.
+        # First, because a stop pauses a non-empty queue, and a chat can't resume it.
         back = await self._take_back(session_id, session, who.chat, but=current.message_id)
         stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)
-        # The ending itself says that it stopped.
+        # The run's ending already reports the stop.
         after = await self._deps.inbox.state(session_id)
         paused = [one for one in after.inbox.waiting() if after.holds(one)]
-        lines = ["" if stopped else "It had already ended.", _taken_back(back), _paused(paused)]
+        lines = ["" if stopped else "The run had already ended.", _taken_back(back), _paused(paused)]
         return "\n\n".join(filter(None, lines))
 
     async def _take_back(
         self, session_id: str, session: Session, chat: str, *, but: str
     ) -> list[SessionMessage]:
-        """Remove what the chat wrote that still waits; those that were removed."""
+        """Remove the chat's queued messages and return them."""
         found: list[SessionMessage] = []
         for one in session.inbox.waiting():
             known = self._state.awaited.get(one.message_id)
@@ -191,7 +195,7 @@ class ChatCommands:
             case Replayed():
                 return CommandDone(awaits=msgspec.json.decode(sent.answer, type=Sent))
             case NotSent(why="busy"):
-                return CommandDone("The agent is still working. /stop it first.")
+                return CommandDone("The agent is still working. Send /stop first.")
             case _:
                 return CommandDone(GONE)
 
@@ -206,10 +210,10 @@ class ChatCommands:
 def _status(session: Session) -> str:
     current = session.current_run
     waiting = len(session.inbox.queue)
-    queued = f" {waiting} waiting." if waiting else ""
+    queued = f" {waiting} queued." if waiting else ""
     if current is None:
         return f"Nothing is running.{queued}"
-    doing = "It waits for you." if current.open_asks else "It is working."
+    doing = "Waiting for you." if current.open_asks else "Working."
     spent = f" {current.usage.output_tokens} tokens so far." if current.usage.output_tokens else ""
     return f"{doing} {current.turns} turns.{spent}{queued}"
 
@@ -217,19 +221,16 @@ def _status(session: Session) -> str:
 def _taken_back(messages: Sequence[SessionMessage]) -> str:
     if not messages:
         return ""
-    return (
-        "These messages waited, and nobody answers them now. Send again what you still want:"
-        f"\n\n{_listed(messages)}"
-    )
+    return f"Removed from the queue. Resend any you still need:\n\n{_listed(messages)}"
 
 
 def _paused(messages: Sequence[SessionMessage]) -> str:
-    """What is left waiting: it was not written in this chat, so the chat doesn't take it back."""
+    """Report queued messages from elsewhere, which the chat doesn't remove."""
     if not messages:
         return ""
     return (
-        "These messages were sent elsewhere, such as on the page. They are paused now. Continue or remove "
-        f"them there:\n\n{_listed(messages)}"
+        "Paused messages from elsewhere, such as the page. Resume or remove them "
+        f"there:\n\n{_listed(messages)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What channels work with, and the settings of one."""
+"""The dependencies of channels, and the settings of one."""
 
 import hmac
 from collections.abc import Callable
@@ -26,60 +26,60 @@ FILE_BYTES_MAX = 20 * 1024 * 1024
 
 
 def hook_url(public_url: str, channel: str) -> str:
-    """Where a platform delivers updates to a channel of the server with this address."""
+    """Return the webhook URL of a channel on the server with this address."""
     return f"{public_url.rstrip('/')}/hooks/channels/{channel}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
-    """One channel as it is configured."""
+    """The configuration of one channel."""
 
     name: str
     kind: Kind = "telegram"
     token: str
     app_token: str = ""  # Slack's second token, for its socket
-    signing_secret: str = ""  # with which Slack signs its calls, if it calls this server
+    signing_secret: str = ""  # for verifying Slack's requests, if it uses a webhook
     base_url: str = ""
-    webhook_url: str = ""  # the public address of this server; empty: the server asks the platform
+    webhook_url: str = ""  # the public URL of this server; empty: polling or a socket instead of a webhook
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
     groups: Groups = "mention"
-    settings: RunSettings = field(default_factory=RunSettings)  # of the runs that its messages start
+    settings: RunSettings = field(default_factory=RunSettings)  # of its runs
     approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
     file_bytes_max: int = FILE_BYTES_MAX
 
     @property
     def hook_secret(self) -> str:
-        """What the platform sends with each update; it follows from the token, so every node knows it."""
+        """Return the secret of the platform's updates, derived from the token so that every node has it."""
         return hmac.digest(self.token.encode(), self.log_id.encode(), "sha256").hex()
 
     @property
     def hook_url(self) -> str:
-        """Where the platform delivers updates; only with a `webhook_url`."""
+        """Return the URL for the platform's updates. Requires a `webhook_url`."""
         return hook_url(self.webhook_url, self.name)
 
     @property
     def log_id(self) -> str:
-        """The id of the channel's log."""
+        """Return the id of the channel's log."""
         return channel_log_id(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelDeps:
-    """What all channels share."""
+    """Dependencies shared by all channels."""
 
     store: Store
     clock: Clock
     inbox: Inbox
     supervisor: Supervisor
-    workspace: Path  # of runs that name none
+    workspace: Path  # the default for runs
     snapshots: Snapshots | None = None
-    budget: Budget = field(default_factory=Budget)  # of each run, by the server's settings
-    doors: ChannelDoors = field(default_factory=ChannelDoors)  # where platforms deliver updates
-    models: Callable[[], tuple[str, ...]] = tuple  # the names that /model takes
-    webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # where results may be posted
+    budget: Budget = field(default_factory=Budget)  # the server's limit for each run
+    doors: ChannelDoors = field(default_factory=ChannelDoors)  # endpoints for platform updates
+    models: Callable[[], tuple[str, ...]] = tuple  # names accepted by /model
+    webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # URLs that results can be posted to
     resolver: Callable[[], AbstractResolver] = AsyncResolver
-    # How long a request whose answer was lost may still take effect; only then a platform is asked about it.
+    # How long an unanswered request can still take effect; only after that, the platform is checked for it.
     settles_s: float = 3.0
-    preview_after_s: float = 2.0  # how long a run works before a chat without drafts shows it
-    preview_beat_s: float = 1.0  # the least between two changes of what it shows
+    preview_after_s: float = 2.0  # delay before a chat without drafts shows a preview
+    preview_beat_s: float = 1.0  # minimum time between two updates of a preview

@@ -1,18 +1,18 @@
-"""A file on its way to a chat: its bytes, and the words that take its place if a platform doesn't take it."""
+"""Files sent to chats, and the text that replaces a rejected file."""
 
 from dataclasses import dataclass
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.values import SentFile
 
-UPLOAD_S = 180.0  # how long an answer to a request with a file may take
+UPLOAD_S = 180.0  # timeout of a request with a file
 NAME_CHARS_MAX = 100
 MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """A file that the agent sends, with its bytes."""
+    """A file from the agent, with its bytes."""
 
     name: str
     media_type: str
@@ -21,7 +21,7 @@ class FileContent:
 
 
 async def file_content(blobs: Blobs, sent: SentFile) -> FileContent | None:
-    """The file with its bytes; None if they are gone with their session."""
+    """Read the file's bytes; None if they were deleted with their session."""
     data = await blobs.blob(sent.blob)
     if data is None:
         return None
@@ -29,18 +29,18 @@ async def file_content(blobs: Blobs, sent: SentFile) -> FileContent | None:
 
 
 def sendable_name(name: str) -> str:
-    """A name that can stand in a header and in a chat; its ending is kept, since that says what it is."""
+    """Return a name that is safe in a header and in a chat, with the same extension."""
     kept = "".join("_" if one in '/\\"' or not one.isprintable() else one for one in name)
     return kept[-NAME_CHARS_MAX:].strip(" .") or "file"
 
 
 def too_big(file: FileContent, platform: str, *, bytes_max: int) -> str:
-    """What to say in place of a file that is too big for the platform."""
+    """Return the notice for a file that exceeds the platform's limit."""
     size = len(file.data) / MEGABYTE
-    why = f"It is {size:.1f} MB, and {platform} takes files of up to {bytes_max // MEGABYTE} MB."
-    return f"I couldn't send you the file {file.name}. {why}"
+    why = f"It's {size:.1f} MB, but {platform}'s limit is {bytes_max // MEGABYTE} MB."
+    return f"Couldn't send the file {file.name}. {why}"
 
 
 def not_taken(file: FileContent, platform: str) -> str:
-    """What to say in place of a file that the platform refused."""
-    return f"I couldn't send you the file {file.name}. {platform} didn't take it."
+    """Return the notice for a file that the platform rejected."""
+    return f"Couldn't send the file {file.name}: {platform} rejected it."

@@ -1,7 +1,7 @@
-"""What comes in from a platform, in one form for all of them.
+"""Incoming updates, in one form for all platforms.
 
-Its texts can be written: JSON can escape half of a character, which no file and no hash takes, so each such
-half is replaced here, where every platform passes.
+JSON can escape unpaired surrogates, which can't be encoded as UTF-8, so they're replaced here for every
+platform.
 """
 
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 
 class _Written:
-    """Replaces half characters in all texts of what was made."""
+    """Replaces unpaired surrogates in all text fields."""
 
     __slots__ = ()
 
@@ -17,18 +17,18 @@ class _Written:
         for one in fields(self):  # pyright: ignore[reportArgumentType]  # its subclasses are dataclasses
             value = getattr(self, one.name)
             if isinstance(value, str) and not value.isascii():
-                # It is frozen for everyone else.
+                # frozen for all other code
                 object.__setattr__(self, one.name, writable(value))
 
 
 def writable(text: str) -> str:
-    """The text with halves of characters that belong together joined, and the others replaced."""
+    """Join surrogate pairs in the text, and replace unpaired surrogates."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatFile(_Written):
-    """A file that someone sent; `handle` is how the platform gives it out."""
+    """A file from a person. `handle` is the platform's reference for downloading it."""
 
     handle: str
     name: str
@@ -38,7 +38,7 @@ class ChatFile(_Written):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMessage(_Written):
-    """Something that a person wrote; `key` is the same each time the platform tells of it."""
+    """A message from a person. `key` identifies duplicates of the same update."""
 
     key: str
     chat: str
@@ -47,15 +47,15 @@ class PlatformMessage(_Written):
     text: str
     platform_id: str
     is_direct: bool
-    is_for_us: bool  # it mentions the bot or answers it; always true in a direct chat
+    is_for_us: bool  # it mentions or replies to the bot; always true in a direct chat
     is_edit: bool = False
-    conversation: str = ""  # where the platform lists old messages; empty if it doesn't
+    conversation: str = ""  # its position in the platform's history; empty if there is none
     files: tuple[ChatFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ButtonPress(_Written):
-    """Someone pressed a button of a card; `click` is what the platform wants back."""
+    """A press of a card's button. `click` is the platform's reference for the response."""
 
     key: str
     chat: str
@@ -69,7 +69,7 @@ class ButtonPress(_Written):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDeletion(_Written):
-    """Someone deleted a message; not every platform says who."""
+    """A deleted message. Not every platform reports who deleted it."""
 
     key: str
     chat: str

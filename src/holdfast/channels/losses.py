@@ -1,8 +1,7 @@
-"""Decides what a chat is told about a message that may be missing there.
+"""Computes notices about messages that may be missing in a chat.
 
-It is pure: a delivery and what became of it in, an intent out. A message of which nobody knows whether it
-arrived, and one that the platform doesn't take, are said to be so in the chat itself. Only what people would
-miss counts: no preview, no change of a card, and no such notice itself.
+Pure: a delivery and its outcome in, an intent out. Unconfirmed and rejected messages are reported in the chat
+itself, except for previews, card updates and these notices.
 """
 
 from collections.abc import Sequence
@@ -13,16 +12,13 @@ from holdfast.channels.said import GONE
 from holdfast.folds.outbox import OutboxEntry
 
 LOST = "lost"
-UNCLEAR = (
-    "I couldn't find out whether one of my messages arrived here. If something is missing, you can read it "
-    "on the page."
-)
-NOT_TAKEN = "One of my messages wasn't accepted here. You can read it on the page. The reason: {why}"
+UNCLEAR = "One of the agent's messages may not have arrived. If something is missing, read it on the page."
+NOT_TAKEN = "One of the agent's messages was rejected here. You can read it on the page. Reason: {why}"
 WHY_CHARS_MAX = 200
 
 
 def loss_notices(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
-    """The intent to say that a message may be missing; none if nothing is."""
+    """Build the notice that a message may be missing; empty if none is."""
     match record:
         case e.DeliveryUnknown(given_up=True):
             body = UNCLEAR
@@ -33,7 +29,7 @@ def loss_notices(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequenc
     intended = delivery.intended
     if intended.removes or not _is_missed(message_of(intended)) or intended.message.endswith(f".{LOST}"):
         return ()
-    # The parts of one answer share a notice: its key doesn't have their number.
+    # The parts of one answer share a notice, so its key has no part number.
     message = f"{intended.message}.{LOST}"
     return (
         e.DeliveryIntended(at_ms=now_ms, chat=intended.chat, message=message, run=intended.run, body=body),

@@ -1,4 +1,4 @@
-"""The approval mode of a channel's sessions: what its settings say, unless someone chose otherwise."""
+"""The approval mode of a channel's sessions: the configured one, unless a person set another."""
 
 from holdfast import events as e
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -7,9 +7,9 @@ from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
 
 
 async def set_mode(deps: ChannelDeps, options: ChannelOptions, session_id: str, *, source: str) -> None:
-    """Set the session's mode before a message gets there; a new session is made with it.
+    """Set the session's mode before a message is sent to it. A new session is created with it.
 
-    A change of the settings counts from the next message on. A mode that a person set for this session stays.
+    A configuration change applies from the next message on. A mode set by a person is kept.
     """
     setter = f"channel {options.name}"
     session = await deps.inbox.state(session_id)

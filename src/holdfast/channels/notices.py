@@ -1,7 +1,7 @@
-"""Decides what a chat is told while a run still works: that its budget runs out, or that a crash delayed it.
+"""Computes notices for a chat during a run: its budget is running out, or a crash delayed it.
 
-It is pure: logs in, intents out. Each notice has a key of its own, so it is said once. A model call that was
-repeated is no news to anyone, and makes none.
+Pure: logs in, intents out. Each notice has a unique key, so it's sent once. Retried model calls cause no
+notice.
 """
 
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from holdfast.values import Budget
 
 BUDGET, RESUMED = "budget", "resumed"
 WARN_AT = 0.8  # of the budget
-NOTICED_MS = 60_000  # whoever waited for less than this has hardly noticed
+NOTICED_MS = 60_000  # shorter downtimes aren't worth a notice
 
 
 def notices(
     channel: ChannelState, session_id: str, session: SessionReadModel, *, budget: Budget, now_ms: int
 ) -> list[e.Event]:
-    """What is to be appended to the channel's log now; `budget` is what the server allows every run.
+    """Return the notices to append to the channel's log. `budget` is the server's limit for every run.
 
-    Nobody in particular waits for the results of schedules and hooks, so they bring no notices.
+    Runs of schedules and webhooks cause no notices, because no one is waiting for them.
     """
     found: dict[str, e.DeliveryIntended] = {}
     for taken in awaited_in(channel, session_id):
@@ -42,20 +42,23 @@ def notices(
 
 def _of_run(run: Run, budget: Budget) -> Iterator[tuple[str, str]]:
     if used := _nearly_used(run, (run.settings.budget or Budget()).within(budget)):
-        yield BUDGET, f"I have used more than {WARN_AT:.0%} of {used} for this. I stop when it is used up."
+        yield (
+            BUDGET,
+            (f"This run has used more than {WARN_AT:.0%} of {used}. It stops when the budget is used up."),
+        )
     if run.down_ms >= NOTICED_MS:
         minutes = max(1, round(run.down_ms / 60_000))
         for_how_long = "a minute" if minutes == 1 else f"{minutes} minutes"
-        yield RESUMED, f"Sorry for the wait: the server was down for {for_how_long}. I continue now."
+        yield RESUMED, f"The server was down for {for_how_long}. The run continues now."
 
 
 def _nearly_used(run: Run, budget: Budget) -> str:
-    """The part of the budget that is nearly used up, in words; empty if none is."""
+    """Describe the part of the budget that is nearly used up, or return ""."""
     children = run.used_by_children
     cost_usd = run.known_cost_usd + children.cost_usd
     tokens = run.usage.input_tokens + run.usage.output_tokens + children.input_tokens + children.output_tokens
     if budget.cost_usd and cost_usd >= WARN_AT * budget.cost_usd:
-        return f"the budget of {budget.cost_usd:g} USD"
+        return f"its budget of {budget.cost_usd:g} USD"
     if budget.tokens and tokens >= WARN_AT * budget.tokens:
-        return f"the budget of {budget.tokens:,} tokens"
+        return f"its budget of {budget.tokens:,} tokens"
     return ""

@@ -1,4 +1,4 @@
-"""Sends what a log's outbox has: in order within a chat, and no chat waits for another."""
+"""Sends an outbox's deliveries: in order per chat, concurrently across chats."""
 
 import asyncio
 import logging
@@ -31,19 +31,19 @@ from holdfast.interfaces.journal import Store
 from holdfast.racing import race
 
 _log = logging.getLogger(__name__)
-AT_ONCE_MAX = 32  # sends; those that wait for their time don't count
+AT_ONCE_MAX = 32  # concurrent sends, excluding postponed ones
 
 
 class Carrier(Protocol):
-    """Brings deliveries to one platform. It says what became of each, and raises nothing.
+    """Sends deliveries to one platform. Returns the outcome of each, and never raises.
 
-    What a delivery is follows from its intent: a message; a change of one (`edits`), or its removal
-    (`removes`). A change of a message that is not there is `EditRefused` for an answer, which is then sent
-    anew, and `NotAccepted` for a card. A removal of what is not there has `Arrived`.
+    A delivery's intent is a new message, an edit (`edits`) or a removal (`removes`). Editing a missing
+    message is `EditRefused` for an answer, which is then resent as new, and `NotAccepted` for a card.
+    Removing a missing message is `Arrived`.
     """
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
-        """Send it once; a marked one tells its reader that it may be a repeat."""
+        """Send it once. A marked delivery says that it may be a repeat."""
         ...
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
@@ -51,27 +51,27 @@ class Carrier(Protocol):
         ...
 
 
-# What a chat is told about a delivery because of what became of it.
+# Returns the notice for a chat about a delivery's outcome.
 Losses: TypeAlias = Callable[[OutboxEntry, e.Event, int], Sequence[e.Event]]
 
 
 def unsaid(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
-    """Tell nobody: a program that gets results is told nothing about those it didn't get."""
+    """Send no notice: programs aren't notified about lost results."""
     del delivery, record, now_ms
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How an outbox is sent: who else sends to a chat, when it may be asked, and what it tells of losses."""
+    """How an outbox sends: shared chat locks, when to check for earlier attempts, and loss notices."""
 
     locks: ChatLocks = field(default_factory=ChatLocks)
-    settles_s: float = 0.0  # how long a request whose answer was lost may still take effect
+    settles_s: float = 0.0  # how long an unanswered request can still take effect
     losses: Losses = unsaid
 
 
 class OutboxSender:
-    """The owner of an outbox: says that it sends, sends, and says what became of it."""
+    """The owner of an outbox: logs the attempt, sends, and logs the outcome."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class OutboxSender:
         self._store = store
         self._clock = clock
         self._sending = asyncio.Semaphore(AT_ONCE_MAX)
-        self._chats: set[str] = set()  # those that are being told something
+        self._chats: set[str] = set()  # chats with an active sender
 
     async def run(self) -> None:
-        """Send until cancelled; raises what the store raises, and the owner begins again."""
+        """Send until cancelled. Store errors propagate, and the owner restarts."""
         outbox = self._channel.state.outbox
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -104,12 +104,12 @@ class OutboxSender:
         try:
             await self._empty(chat)
         finally:
-            # At once when nothing is left: an intent that came before a callback of the task would wait here
-            # until something else happens.
+            # Immediately when nothing is left: an intent that arrived before a task callback would wait here
+            # until the next event.
             self._chats.discard(chat)
 
     async def _empty(self, chat: str) -> None:
-        """Send everything that one chat is to be told."""
+        """Send all deliveries of one chat."""
         outbox = self._channel.state.outbox
         while (delivery := outbox.head(chat)) is not None:
             match next_step(outbox, delivery, self._clock.now_ms()):
@@ -124,16 +124,16 @@ class OutboxSender:
                         await self._send(delivery, now)
 
     def _about(self, delivery: OutboxEntry, record: e.Event) -> Sequence[e.Event]:
-        """What the chat is to be told because of a record; one that takes nothing is told nothing."""
+        """Return the notices that follow from a record; none for a closed chat."""
         is_closed = delivery.intended.chat in self._channel.state.outbox.closed_chats
         return [] if is_closed else self._manners.losses(delivery, record, self._clock.now_ms())
 
     def _settles_at(self, delivery: OutboxEntry) -> int:
-        """When it is certain whether an earlier attempt arrived, if the platform can be asked."""
+        """Return when the outcome of an earlier attempt can be checked, if the platform supports it."""
         return delivery.attempted_ms + int(1000 * self._manners.settles_s)
 
     async def _wait(self, delivery: OutboxEntry, at_ms: int) -> None:
-        """Wait for the time, or until the chat has been closed or need not wait any more."""
+        """Wait until the time, or until the chat is closed or no longer has to wait."""
         chat, outbox = delivery.intended.chat, self._channel.state.outbox
         wait_s = max(0.0, (at_ms - self._clock.now_ms()) / 1000)
         until_ms = delivery.until_ms
@@ -172,14 +172,14 @@ class OutboxSender:
         await self._channel.append(record, *self._about(delivery, record))
 
     async def _sent(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
-        """What became of it. A carrier that fails by a bug ends this delivery, and no other waits for it."""
+        """Send and return the outcome. A bug in a carrier fails only this delivery."""
         try:
             return await self._carrier.send(delivery, is_marked=is_marked)
         except Exception as error:
             if passes(error):
                 raise
             _log.exception("delivery %s to chat %s can't be sent", delivery.key, delivery.intended.chat)
-            return NotAccepted(f"something went wrong while it was sent ({type(error).__name__})")
+            return NotAccepted(f"an internal error occurred while sending ({type(error).__name__})")
 
     def _found(self, delivery: OutboxEntry, platform_id: str) -> e.DeliveryConfirmed:
         return e.DeliveryConfirmed(
@@ -187,6 +187,6 @@ class OutboxSender:
         )
 
     async def _until_leased(self) -> None:
-        """Wait while another node may take this one for dead: it would send the same once more."""
+        """Wait while another node might consider this one dead and send the same delivery."""
         while self._store.node.lease_left_s < LEASE_S_MIN:
             await self._clock.sleep_s(LEASE_LOOK_S)

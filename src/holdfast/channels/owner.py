@@ -1,4 +1,4 @@
-"""Owns a channel, whatever its platform: takes what comes in, watches, sends, and shows work in progress."""
+"""Owns a channel on any platform: accepts updates, watches sessions, sends, and shows progress."""
 
 import asyncio
 import logging
@@ -21,16 +21,16 @@ from holdfast.racing import is_about
 
 _log = logging.getLogger(__name__)
 OWNER_FAILED = "The channel failed and is being restarted"
-OWNER_HINT = "This is a bug in Holdfast. Please report it with what the server's log says."
+OWNER_HINT = "This is a bug in Holdfast. Please report it, with the error from the server's log."
 Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPlatform:
-    """What a platform brings along; all of it works until it is cancelled.
+    """The parts of a platform. Each runs until cancelled.
 
-    `connect` opens the connection, gives what comes in to its argument, and tells the platform that we have
-    it after that returned. Those of one chat go in one by one. Trouble is on the log, and it tries again.
+    `connect` opens the connection, passes updates to its argument one at a time per chat, and acknowledges
+    each after it returned. It logs failures and retries.
     """
 
     carrier: Carrier
@@ -49,7 +49,7 @@ OpenPlatform: TypeAlias = Callable[
 async def own_channel(
     deps: ChannelDeps, options: ChannelOptions, fence: Fence, *, open_platform: OpenPlatform
 ) -> None:
-    """Own the channel until cancelled; raises what the store raises, and is begun again."""
+    """Own the channel until cancelled. Store errors propagate, and the service restarts it."""
     log = ChannelLog(deps.store, options.log_id, fence)
     await log.catch_up()
     try:
@@ -82,7 +82,7 @@ async def _own(
 
 
 async def _say_failed(deps: ChannelDeps, log: ChannelLog) -> None:
-    """Say that the channel doesn't work, so that nobody takes it for connected until it is again."""
+    """Log that the channel failed, so that it isn't shown as connected."""
     try:
         await log.catch_up()
         if log.state.trouble != OWNER_FAILED:

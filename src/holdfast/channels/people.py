@@ -1,4 +1,4 @@
-"""Who may talk to a channel, and who may approve."""
+"""Checks who can talk to a channel and who can approve."""
 
 from holdfast.channels.deps import ChannelOptions
 from holdfast.folds.channel import ChannelState
@@ -6,18 +6,18 @@ from holdfast.interfaces.ids import CODE_CHARS, CODE_LETTERS
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether this is meant as a code, right or wrong."""
+    """Return whether this looks like a pairing code, valid or not."""
     word = text.strip().upper()
     return len(word) == CODE_CHARS and set(word) <= set(CODE_LETTERS)
 
 
 def may_talk(options: ChannelOptions, state: ChannelState, user: str) -> bool:
-    """Whether this person is allowed: by the settings or by the log. Who was revoked is not."""
+    """Return whether this person has access: by configuration or log, unless revoked."""
     return user not in state.revoked and (user in options.allow or user in state.users)
 
 
 def may_approve(options: ChannelOptions, state: ChannelState, user: str) -> bool:
-    """Whether this person may decide what the agent does: the named approvers, else who was paired."""
+    """Return whether this person can approve: configured approvers or, without any, paired people."""
     if not may_talk(options, state, user):
         return False
     if options.approvers:

@@ -1,7 +1,7 @@
-"""Shows what the agent says while it works, on platforms where only a message can: posted once, then changed.
+"""Shows previews of running answers on platforms without drafts: a message that is posted once, then edited.
 
-The message is a delivery with an intent, so it is known after a crash. Its changes are not on the log: the
-answer, which takes its place, is, and no change follows it.
+The message is a logged delivery, so it's known after a crash. Its edits aren't logged. The answer that
+replaces it is logged, and no edit follows it.
 """
 
 from typing import Protocol
@@ -16,31 +16,31 @@ from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived,
 from holdfast.folds.channel import TakenMessage
 from holdfast.folds.outbox import OutboxEntry
 
-PAUSE_S = 10.0  # after a change that wasn't taken
+PAUSE_S = 10.0  # after a rejected edit
 
 
 class PreviewEditor(Protocol):
-    """Changes the text of a message that shows what is being said."""
+    """Edits the message of a preview."""
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
-        """Change it to this plain text, or to the end of it."""
+        """Set it to this plain text, or to the end of it."""
         ...
 
 
 class MessagePreviews:
-    """A preview for each run that works for longer than a moment; a failed change is nobody's trouble."""
+    """Previews of runs that take longer than a moment. Failed edits are ignored."""
 
     def __init__(self, deps: ChannelDeps, log: ChannelLog, editor: PreviewEditor, locks: ChatLocks) -> None:
         self._deps = deps
         self._channel = log
         self._editor = editor
         self._locks = locks
-        self._seen_s: dict[str, float] = {}  # run -> when it was first seen at work
+        self._seen_s: dict[str, float] = {}  # run -> when it was first seen active
         self._shown: dict[str, str] = {}  # delivery -> its text
-        self._rests_s: dict[str, float] = {}  # chat -> until when it is left alone
+        self._rests_s: dict[str, float] = {}  # chat -> when edits can resume
 
     async def run(self) -> None:
-        """Post and change previews until cancelled."""
+        """Post and edit previews until cancelled."""
         while True:
             await self._deps.clock.sleep_s(self._deps.preview_beat_s)
             awaited = {
@@ -58,7 +58,7 @@ class MessagePreviews:
         }
 
     async def _beat(self, taken: TakenMessage) -> str:
-        """Show what a session is doing; the run that is at work there, if any."""
+        """Update the preview of a session and return its active run, if any."""
         view = await readable_view(self._deps.supervisor, taken.session_id)
         run = view.session.current_run if view is not None else None
         if view is None or run is None:
@@ -83,7 +83,7 @@ class MessagePreviews:
         if self._shown.get(preview.key) == text or lock.locked():
             return
         async with lock:
-            if chat in outbox.queues:  # what is on the log goes first, and the answer is never followed
+            if chat in outbox.queues:  # logged deliveries go first, and no edit follows the answer
                 return
             result = await self._editor.show(preview, text)
             match result:
@@ -91,7 +91,7 @@ class MessagePreviews:
                     self._shown[preview.key] = text
                     return
                 case MayHaveArrived():
-                    # It could still be carried out, and must not be after the answer.
+                    # It could still take effect, and mustn't after the answer.
                     await self._deps.clock.sleep_s(self._deps.settles_s)
                 case _:
                     pass

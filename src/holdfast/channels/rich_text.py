@@ -1,7 +1,7 @@
-"""Markdown as spans of text with styles, and how it is split into messages that a platform takes.
+"""Parses markdown into styled spans and splits it into messages.
 
-Text is never mixed with markup: a span's text stays text, and only the platform's renderer adds markup around
-it. So nothing that someone wrote can break out of its formatting, and a split closes and reopens styles.
+Text is never mixed with markup: only the platform's renderer adds markup around a span. So user text can't
+break out of its formatting, and a split closes and reopens styles.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-CHARS_MAX = 100_000  # of the markdown; what comes after is left out, and the text says so
-CUT = "\n\n(The answer is longer. You can read all of it on the page.)"
+CHARS_MAX = 100_000  # of the markdown; longer text is shortened, with a note
+CUT = "\n\n(Shortened. Read the full answer on the page.)"
 RULE = "———"
 BULLET = "•"
 _STYLES: Final = {"strong": "bold", "em": "italic", "s": "strike"}
-NESTED_MAX = 60  # what is nested deeper is shown as it was written: the parser would leave it out
+NESTED_MAX = 60  # deeper nesting is shown as source, because the parser would drop it
 _MARKDOWN = MarkdownIt("commonmark", {"html": False, "maxNesting": 5 * NESTED_MAX}).enable(
     ["table", "strikethrough"]
 )
@@ -27,9 +27,9 @@ _LEADING = re.compile(r"(?:[ \t]|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))+")
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How a span looks: bold, italic, strike, code, pre, quote or link.
+    """The style of a span: bold, italic, strike, code, pre, quote or link.
 
-    `value` is the language of code, or the address of a link.
+    `value` is the language of code, or the URL of a link.
     """
 
     name: str
@@ -41,7 +41,7 @@ TextStyles: TypeAlias = tuple[TextStyle, ...]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Text with its styles, the outermost first."""
+    """Text with its styles, outermost first."""
 
     text: str
     styles: TextStyles = ()
@@ -52,7 +52,7 @@ Measure: TypeAlias = Callable[[str], int]
 
 
 def rich_text(markdown: str) -> list[list[Span]]:
-    """The blocks of a markdown text: paragraphs, headings, items, quotes, code and tables."""
+    """Parse markdown into blocks: paragraphs, headings, items, quotes, code and tables."""
     text = markdown if len(markdown) <= CHARS_MAX else markdown[:CHARS_MAX] + CUT
     if any(_depth(line) > NESTED_MAX for line in text.splitlines()):
         return [[Span(paragraph)] for paragraph in text.split("\n\n") if paragraph.strip()]
@@ -62,13 +62,13 @@ def rich_text(markdown: str) -> list[list[Span]]:
 
 
 def _depth(line: str) -> int:
-    """How deep a line may be nested in lists and quotes, at most."""
+    """Return an upper bound for the nesting depth of a line in lists and quotes."""
     leading = _LEADING.match(line)
     return len(_NESTING.findall(leading[0])) if leading is not None else 0
 
 
 def split(blocks: Sequence[Spans], *, units_max: int, measure: Measure) -> list[list[Span]]:
-    """The blocks as messages of at most this length, split between blocks, else lines, else words."""
+    """Split the blocks into messages of this maximum length, between blocks, lines or words."""
     messages: list[list[Span]] = []
     current: list[Span] = []
     for block in blocks:
@@ -84,12 +84,12 @@ def split(blocks: Sequence[Spans], *, units_max: int, measure: Measure) -> list[
 
 
 def plain(spans: Spans) -> str:
-    """The text alone."""
+    """Return the plain text."""
     return "".join(span.text for span in spans)
 
 
 def _gap(before: Spans, block: Spans) -> str:
-    """Items of one list follow each other without an empty line."""
+    """Return the gap between blocks; items of one list have no blank line between them."""
     return "\n" if _is_item(before) and _is_item(block) else "\n\n"
 
 
@@ -107,7 +107,7 @@ def _units(spans: Spans, measure: Measure) -> int:
 
 
 def _pieces(block: Spans, *, units_max: int, measure: Measure) -> list[list[Span]]:
-    """One block in pieces that fit; always at least one."""
+    """Split one block into chunks that fit; always at least one."""
     pieces: list[list[Span]] = [[]]
     room = units_max
     for span in block:
@@ -128,7 +128,7 @@ def _pieces(block: Spans, *, units_max: int, measure: Measure) -> list[list[Span
 
 
 def _that_fits(text: str, *, room: int, measure: Measure) -> str:
-    """The longest beginning that fits: whole lines if there are some, else words, else characters."""
+    """Return the longest prefix that fits: whole lines, else words, else characters."""
     if measure(text) <= room:
         return text
     low, high = 0, min(len(text), room)
@@ -144,12 +144,12 @@ def _that_fits(text: str, *, room: int, measure: Measure) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns the tokens of a markdown text into blocks."""
+    """Converts markdown tokens to blocks."""
 
     blocks: list[list[Span]] = field(default_factory=list[list[Span]])
     quotes: int = 0
     lists: list[int] = field(default_factory=list[int])  # the next number of each open list, 0 for bullets
-    pending: str = ""  # what an item begins with, until its first text
+    pending: str = ""  # the marker of an item, until its first text
 
     def read(self, tokens: Sequence[Token]) -> None:
         at = 0
@@ -207,7 +207,7 @@ class _Reader:
 
 
 def _inline(token: Token, outer: TextStyles) -> Iterator[Span]:
-    """The spans of a paragraph or heading."""
+    """Yield the spans of a paragraph or heading."""
     open_styles = list(outer)
     for child in token.children or []:
         styles = tuple(open_styles)
@@ -229,13 +229,13 @@ def _inline(token: Token, outer: TextStyles) -> Iterator[Span]:
 
 
 def _link(address: str) -> TextStyle:
-    """A link that a chat may show as one; any other is shown as its text alone."""
+    """Return the link style if the URL is safe in a chat; other links become plain text."""
     is_safe = address.startswith(("https://", "http://", "mailto:"))
     return TextStyle("link", address) if is_safe else TextStyle("plain")
 
 
 def _table(tokens: Sequence[Token]) -> str:
-    """A table as aligned text."""
+    """Format a table as aligned text."""
     rows: list[list[str]] = []
     for token in tokens:
         if token.type == "tr_open":

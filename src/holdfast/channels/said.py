@@ -1,4 +1,4 @@
-"""The words of a delivery: its own, or those of a session, read from its log when they are sent."""
+"""The content of a delivery: its own text, or a session's, read from the log when it's sent."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,14 +22,14 @@ from holdfast.folds.phases import Phase
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import SentFile
 
-GONE = "the session that it is from no longer exists"
-UNNEEDED = "the answer is complete, or the card is decided"
-WORKING = "…"  # the preview of an answer that has no words yet
+GONE = "its session no longer exists"
+UNNEEDED = "the answer is complete, or the request is resolved"
+WORKING = "…"  # the preview of an answer without text
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Markdown, of which the delivery is one part."""
+    """Markdown text. The delivery is one part of it."""
 
     markdown: str
     part: int = 0
@@ -37,19 +37,19 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class PreviewText:
-    """What a run has said so far, as plain text."""
+    """A run's output so far, as plain text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class NoWords:
-    """The session no longer has them."""
+    """The session no longer has the content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
-    """A preview of what is complete by now, or the words of a card that is decided."""
+    """The content is obsolete: a preview of a complete answer, or the text of a resolved card."""
 
 
 Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
@@ -58,7 +58,7 @@ Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
 async def said_in(
     supervisor: Supervisor, intended: e.DeliveryIntended, *, dialect: Dialect, outbox: Outbox
 ) -> Said:
-    """What the delivery says now; the outbox tells what else is in its chat."""
+    """Return the delivery's current content. The outbox shows what else is in its chat."""
     if intended.body:
         return Prose(headed(intended.head, intended.body), intended.part)
     view = await supervisor.view(intended.session_id)

@@ -1,4 +1,4 @@
-"""Runs the channels of this server: each has a log of its own, and one node owns it at a time."""
+"""Runs the channels of this server. Each has its own log, owned by one node at a time."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Channels:
-    """All configured channels; one that fails takes no other down."""
+    """All configured channels. They fail independently."""
 
     def __init__(self, deps: ChannelDeps, options: Sequence[ChannelOptions]) -> None:
         self._deps = deps
@@ -36,7 +36,7 @@ class Channels:
         await ClaimedLogs(store, clock, source=CHANNEL, own=self._own).run()
 
     async def _create(self, options: ChannelOptions) -> None:
-        """See to it that the channel has a log, however long the store takes."""
+        """Create the channel's log if needed, retrying until the store responds."""
         store, clock = self._deps.store, self._deps.clock
         while True:
             created = e.SessionCreated(
@@ -58,7 +58,7 @@ class Channels:
 
             await run_webhooks(self._deps, log_id, fence)
             return
-        # One that isn't in this server's settings is left to others. Nothing is sent, and nothing is lost.
+        # A channel that isn't configured here is left to other servers. Nothing is sent or lost.
         if options is not None:
             await asyncio.to_thread(import_module, "holdfast.channels.owner")
             from holdfast.channels.owner import own_channel
@@ -67,7 +67,7 @@ class Channels:
 
 
 def _opener(kind: Kind) -> "OpenPlatform":
-    """What opens a platform; imported only where there is such a channel, because it takes a while."""
+    """Return a platform's factory. Imported lazily, because it takes a while."""
     match kind:
         case "telegram":
             from holdfast.channels.telegram.channel import open_telegram_channel

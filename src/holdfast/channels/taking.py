@@ -1,4 +1,4 @@
-"""Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
+"""Processes updates: append, then acknowledge. Duplicates are ignored."""
 
 import asyncio
 import dataclasses
@@ -50,32 +50,32 @@ from holdfast.safe_text import safe_line
 from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
 
 _log = logging.getLogger(__name__)
-KEPT_MS = 7 * 86_400_000  # longer than any platform repeats an update
+KEPT_MS = 7 * 86_400_000  # longer than any platform redelivers an update
 TEXT_CHARS_MAX = 100_000
 
 Download: TypeAlias = Callable[[ChatFile], Awaitable[bytes | None]]
-AnswerClick: TypeAlias = Callable[[str, str], Awaitable[None]]  # the click, and what to show
+AnswerClick: TypeAlias = Callable[[str, str], Awaitable[None]]  # the click, and the text to show
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What taking needs from the platform."""
+    """The platform functions needed to process updates."""
 
     download: Download
     answer_click: AnswerClick
     dialect: Dialect
     source: str = TELEGRAM
-    takes_files: bool = False  # its carrier can deliver files that the agent sends
-    counts_by_bot: bool = False  # its messages have numbers that another bot gives, too
-    leads: str = "/"  # what a command can begin with; our own words name commands with the last one
+    takes_files: bool = False  # its carrier can deliver the agent's files
+    counts_by_bot: bool = False  # its message ids aren't unique across bots
+    leads: str = "/"  # command prefixes; our texts use the last one
 
 
 class _CannotTake(Exception):
-    """A message that isn't taken; the text says why, to its sender."""
+    """A message that can't be accepted. The text explains why to its sender."""
 
 
 class Taking:
-    """Turns arrivals into messages, answers and commands, for one channel."""
+    """Converts updates to messages, answers and commands, for one channel."""
 
     def __init__(
         self, deps: ChannelDeps, options: ChannelOptions, log: ChannelLog, platform: Platform
@@ -86,11 +86,11 @@ class Taking:
         self._platform = platform
         self._asks = ChannelAsks(deps, options, log.state, dialect=platform.dialect)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
-        # Chats are taken side by side, but a code is looked at and used up by one person at a time.
+        # Chats are processed concurrently, but pairing codes are checked and used up one at a time.
         self._pairing = asyncio.Lock()
 
     async def take(self, arrival: Arrival) -> None:
-        """Take it; when this returns, it is on the log, and the platform may forget it."""
+        """Process an update. On return, it's logged and can be acknowledged."""
         if self._platform.counts_by_bot:
             named = self._channel.state.of_account
             arrival = dataclasses.replace(
@@ -101,8 +101,8 @@ class Taking:
         try:
             await self._take(arrival)
         except Exception as error:
-            # The store's troubles pass, so what they interrupt is told again. Anything else would fail again,
-            # for ever, and for everybody: the platform tells nothing new before this is taken.
+            # Store errors are transient, so the update is redelivered. Any other error would repeat
+            # forever and block everyone, because the platform sends nothing new before this is acknowledged.
             if passes(error):
                 raise
             _log.exception("channel %s: %s can't be taken", self._channel.log_id, arrival.key)
@@ -110,11 +110,11 @@ class Taking:
             await self._give_up(arrival, type(error).__name__, says=says)
 
     async def _give_up(self, arrival: Arrival, why: str, *, says: str) -> None:
-        """Put on the log that nothing became of it, and tell its sender."""
+        """Log that the update was ignored, and notify its sender."""
         is_known = may_talk(self._options, self._channel.state, arrival.user)
         is_said = is_known and isinstance(arrival, PlatformMessage) and self._is_ours(arrival)
         try:
-            await self._record(arrival, "ignored", says=says if is_said else "", why=f"it failed: {why}")
+            await self._record(arrival, "ignored", says=says if is_said else "", why=f"failed: {why}")
         except Exception as error:
             if passes(error):
                 raise
@@ -129,10 +129,10 @@ class Taking:
         if isinstance(arrival, ButtonPress):
             await self._press(arrival)
         elif not self._is_ours(arrival):
-            return  # a group's own talk: nothing of it is kept, and reading it again is harmless
+            return  # a group's own conversation: nothing is stored, and a redelivery is harmless
         elif len(arrival.text) > TEXT_CHARS_MAX:
             too_long = (EDIT_TOO_LONG if arrival.is_edit else TEXT_TOO_LONG).format(chars=TEXT_CHARS_MAX)
-            await self._record(arrival, "ignored", says=too_long, why="it is too long")
+            await self._record(arrival, "ignored", says=too_long, why="too long")
         elif arrival.is_edit:
             await self._edit(arrival)
         elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
@@ -141,7 +141,7 @@ class Taking:
             await self._message(arrival)
 
     async def _is_about_pairing(self, arrival: PlatformMessage | ButtonPress) -> bool:
-        """Settle what a stranger sends, and every pairing code; False if it is what someone allowed says."""
+        """Handle pairing codes and messages from people without access. Returns False for all others."""
         is_stranger = not may_talk(self._options, self._channel.state, arrival.user)
         if isinstance(arrival, ButtonPress):
             if is_stranger:
@@ -150,19 +150,19 @@ class Taking:
         if not is_stranger and self._said_code(arrival) is None:
             return False
         async with self._pairing:
-            # While this waited, the code may have been used, or its sender let in.
+            # The code may have been used, or its sender granted access, in the meantime.
             if not may_talk(self._options, self._channel.state, arrival.user):
                 await self._stranger(arrival)
                 return True
             if (code := self._said_code(arrival)) is None:
                 return False
-            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
+            # The code is a secret: no model reads it, and once it was sent, no one else can use it.
             tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
             await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
             return True
 
     def _said_code(self, message: PlatformMessage) -> str | None:
-        """The open code that someone who may talk says to us; None if it is something else."""
+        """Return the open code in a message from a person with access, or None."""
         return self._open_code(message) if self._is_ours(message) and not message.is_edit else None
 
     def _is_ours(self, message: PlatformMessage) -> bool:
@@ -177,9 +177,9 @@ class Taking:
                 return True
 
     async def _stranger(self, arrival: PlatformMessage) -> None:
-        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once.
+        """Handle a person without access: a pairing code grants it; otherwise they get one refusal.
 
-        Whoever calls holds the lock of pairing: the state that decides is the state that is changed.
+        The caller holds the pairing lock, so that the check and the change are atomic.
         """
         state, now_ms = self._channel.state, self._deps.clock.now_ms()
         if not arrival.is_for_us or arrival.is_edit:
@@ -199,13 +199,13 @@ class Taking:
         await self._record(arrival, "refused", *tried, says=CODE_WRONG if is_try else REFUSAL)
 
     def _open_code(self, message: PlatformMessage) -> str | None:
-        """The digest of the pairing code that the message is; None if it is none that works now."""
+        """Return the digest of the message's pairing code, or None if it isn't a valid one."""
         digest = code_digest(self._channel.log_id, message.text)
         return digest if digest in self._channel.state.open_codes(self._deps.clock.now_ms()) else None
 
     async def _press(self, press: ButtonPress) -> None:
         found = pressed(press.data)
-        text = "I don't know this button."
+        text = "This button isn't supported."
         if found is not None:
             who = Answerer(press.user, press.name, press.chat, is_direct=press.is_direct)
             text = await self._asks.settle(found[0], found[1], who)
@@ -213,38 +213,38 @@ class Taking:
         await self._platform.answer_click(press.click, text)
 
     async def _edit(self, message: PlatformMessage) -> None:
-        """An edit of a message that still waits edits it; any other is ignored, visibly."""
+        """Apply an edit to a queued message. Other edits are ignored with a notice."""
         known = self._channel.state.taken.get((message.chat, message.platform_id))
         if known is None:
             is_used = (message.chat, message.platform_id) in self._channel.state.used
             says = EDIT_OF_OTHER if is_used else ""
-            await self._record(message, "ignored", says=says, why="it isn't of a message that waits")
+            await self._record(message, "ignored", says=says, why="not a queued message")
             return
         edited = e.MessageEdited(
             at_ms=self._deps.clock.now_ms(), message_id=known.message_id, text=self._text_of(message)
         )
         changed = await self._deps.inbox.change_message(known.session_id, edited)
         if changed is None:
-            await self._record(message, "ignored", says=TOO_LATE_TO_EDIT, why="it was too late")
+            await self._record(message, "ignored", says=TOO_LATE_TO_EDIT, why="too late")
         else:
             await self._record(message, "edit")
 
     async def _delete(self, deletion: MessageDeletion) -> None:
-        """A message that still waits is taken out of the queue, and the chat is told."""
+        """Remove a deleted message from the queue, and notify the chat."""
         known = self._channel.state.taken.get((deletion.chat, deletion.platform_id))
         if known is None:
-            return  # it is nothing of ours, and to be told again is harmless
+            return  # not ours, and a redelivery is harmless
         removed = e.MessageRemoved(at_ms=self._deps.clock.now_ms(), message_id=known.message_id)
         await self._deps.inbox.change_message(known.session_id, removed)
         session = await self._deps.inbox.state(known.session_id)
         message = session.inbox.messages.get(known.message_id)
-        # Its state decides, because a crash may have come between the removal and this channel's log.
+        # Check its state, because a crash may have happened between the removal and this append.
         if message is None or message.state is MessageState.REMOVED:
-            await self._record(deletion, "edit", says=TAKEN_OUT, why="it was deleted while it waited")
+            await self._record(deletion, "edit", says=TAKEN_OUT, why="deleted while queued")
         else:
             is_at_work = known.message_id in self._channel.state.awaited
             says = TOO_LATE_TO_DELETE if is_at_work else ""
-            await self._record(deletion, "ignored", says=says, why="it was deleted too late")
+            await self._record(deletion, "ignored", says=says, why="deleted too late")
 
     async def _command(self, message: PlatformMessage, command: tuple[str, str]) -> None:
         who = Answerer(message.user, message.name, message.chat, is_direct=message.is_direct)
@@ -260,7 +260,7 @@ class Taking:
         try:
             incoming = await self._incoming(message)
         except _CannotTake as error:
-            await self._record(message, "ignored", says=str(error), why="its file could not be taken")
+            await self._record(message, "ignored", says=str(error), why="couldn't fetch its file")
             return
         session_id = state.sessions.get(message.chat, "")
         bound: list[e.Event] = []
@@ -274,13 +274,13 @@ class Taking:
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)
             return
-        if message.files:  # the run reads them at its next step, and that begins with an answer
+        if message.files:  # the run reads them at its next step, which starts with an answer
             await self._answers_question(message)
         became: UpdateBecame = "steer" if sent.mode == "steer" else "message"
         await self._record(message, became, *bound, sent=sent)
 
     async def _has_one_waiting(self, chat: str) -> bool:
-        """Whether an earlier message of the chat waits for its own run; a later one must not pass it."""
+        """Return whether an earlier message of the chat is queued; a later one mustn't overtake it."""
         session_id = self._channel.state.sessions.get(chat)
         if session_id is None:
             return False
@@ -294,7 +294,7 @@ class Taking:
         return row is not None and bool(row.purge_at_ms)
 
     async def _send(self, session_id: str, message: IncomingMessage, once: OnceFor) -> Sent | NotSent:
-        """Give the message to the session, once: sent again, it is what it was."""
+        """Send the message to the session. Idempotent."""
         sent = await self._deps.inbox.send(session_id, message, once=once)
         match sent:
             case Replayed(answer=answer):
@@ -305,7 +305,7 @@ class Taking:
                 return sent
 
     async def _answers_question(self, message: PlatformMessage) -> str | None:
-        """While the agent waits for an answer, what is written is the answer."""
+        """Use the message as the answer if the agent is waiting for one."""
         asks = [ask.asked for ask in await self._asks.open_asks(*self._asking(message.chat))]
         questions = [asked for asked in asks if isinstance(asked, e.QuestionAsked)]
         who = Answerer(message.user, message.name, message.chat, message.key)
@@ -313,13 +313,13 @@ class Taking:
         text = message.text or (f"(sent {sent})" if sent else "")
         if not questions or not text:
             return "Answered" if await self._asks.was_answered(who) else None
-        newest = max(questions, key=lambda one: one.at_ms)  # it is the last one that people read
+        newest = max(questions, key=lambda one: one.at_ms)  # it's the last one people see
         return await self._asks.reply(newest.question_id, text, who)
 
     def _asking(self, chat: str) -> list[str]:
-        """The sessions whose questions are answered by what is written: the chat's, and those of triggers.
+        """Return the sessions whose questions a message answers: the chat's, and those of triggers.
 
-        One of an earlier conversation has its buttons; what is written belongs to this one.
+        Questions of an earlier conversation are answered with buttons.
         """
         state = self._channel.state
         told = [one for one in state.awaited.values() if one.chat == chat and one.is_from_elsewhere]
@@ -341,7 +341,7 @@ class Taking:
         )
 
     async def _part(self, file: ChatFile) -> Part:
-        """The file as a part of the message; it is on disk before an event names it."""
+        """Store the file and return it as a part of the message."""
         limit = self._options.file_bytes_max
         if file.size_bytes > limit:
             raise _CannotTake(FILE_TOO_BIG.format(mb=limit // (1024 * 1024)))
@@ -355,7 +355,7 @@ class Taking:
         return FilePart(blob=blob, media_type=file.media_type[:255], name=name)
 
     def _text_of(self, message: PlatformMessage) -> str:
-        """What the agent reads; in a group, with the name of who said it."""
+        """Return the text for the agent; in a group, with the sender's name."""
         return message.text if message.is_direct else f"{message.name}: {message.text}"
 
     def _once(self, message: PlatformMessage) -> OnceFor:
@@ -376,7 +376,7 @@ class Taking:
         sent: Sent | None = None,
         why: str = "",
     ) -> None:
-        """Say on the log what it became and what its sender is told, in one append."""
+        """Log the outcome and the reply to the sender, in one append."""
         now_ms = self._deps.clock.now_ms()
         taken = e.ChannelUpdateTaken(
             at_ms=now_ms,

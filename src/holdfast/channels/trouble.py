@@ -1,4 +1,4 @@
-"""Tells trouble of the store, which passes, from a log that can't be read: no chat may stop all others."""
+"""Separates transient store errors from unreadable logs, so that one chat can't block others."""
 
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
@@ -7,21 +7,21 @@ from holdfast.interfaces.journal import JournalError, StoreDamaged
 from holdfast.racing import is_about
 from holdfast.runner.supervisor import Supervisor
 
-OF_STORE = (JournalError, OSError)  # the second: of files that are stored
+OF_STORE = (JournalError, OSError)  # the second is for stored files
 OF_ONE_LOG = (StoreDamaged, UnreadableEvent, IllegalEvent)
 BROKEN = (
-    "Something is wrong with the log of this conversation, so I can't go on with it. Send /new to begin "
-    "another one. `holdfast doctor` says more."
+    "This conversation's log can't be read, so it can't continue. Send /new to start another one. For "
+    "details, run `holdfast doctor`."
 )
 
 
 def passes(error: Exception) -> bool:
-    """Whether it is trouble of the store: what it interrupts is tried again, and may work then."""
+    """Return whether it's a transient store error, after which a retry can succeed."""
     return is_about(error, OF_STORE) and not is_about(error, OF_ONE_LOG)
 
 
 async def readable_view(supervisor: Supervisor, session_id: str) -> SharedFold | None:
-    """The session as its log says it; None if its log can't be read."""
+    """Read the session; None if its log is unreadable."""
     try:
         return await supervisor.view(session_id)
     except OF_ONE_LOG:

@@ -7,7 +7,7 @@ from holdfast.runner.undo import RemovedTurn, Undos, UndoWanted
 from holdfast.safe_text import safe_line
 from holdfast.undo.planning import CannotUndo
 
-NOTHING_TO_UNDO = "There is nothing to undo."
+NOTHING_TO_UNDO = "Nothing to undo."
 LINES_MAX = 20
 LINE_CHARS_MAX = 200
 

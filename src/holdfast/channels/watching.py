@@ -1,4 +1,4 @@
-"""Watches the sessions of a channel's chats, and intends what there is to say about them."""
+"""Watches the sessions of a channel's chats and logs their pending deliveries."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ _log = logging.getLogger(__name__)
 
 
 class Watching:
-    """One task for each session that has something to answer; a session without any isn't watched."""
+    """One task for each session with unanswered messages."""
 
     def __init__(self, deps: ChannelDeps, log: ChannelLog, *, dialect: Dialect) -> None:
         self._deps = deps
         self._channel = log
         self._dialect = dialect
-        self._sessions: set[str] = set()  # those that are watched
+        self._sessions: set[str] = set()  # watched sessions
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -37,19 +37,19 @@ class Watching:
                 )
 
     async def _watch(self, session_id: str) -> None:
-        """Look at the session until nothing of it is awaited, or its log turns out to be unreadable."""
+        """Watch the session until everything is answered, or its log is unreadable."""
         try:
             await self._follow(session_id)
         except OF_ONE_LOG:
             _log.exception("channel %s: session %s can't be read", self._channel.log_id, session_id)
             await self._give_up(session_id)
         finally:
-            # At once when nothing is awaited: a message that is taken before a callback of the task would
-            # have no answer until something else happens.
+            # Immediately when nothing is awaited: a message accepted before a task callback would
+            # stay unanswered until the next event.
             self._sessions.discard(session_id)
 
     async def _follow(self, session_id: str) -> None:
-        """Look at the session each time its log changes, until nothing of it is awaited."""
+        """Check the session each time its log changes, until everything is answered."""
         view = await self._deps.supervisor.view(session_id)
         following = self._deps.store.follow(session_id, after=view.last_seq, pace="seldom")
         if not await self._look(session_id, view):
@@ -60,7 +60,7 @@ class Watching:
         await self._forget(session_id)
 
     async def _give_up(self, session_id: str) -> None:
-        """Nothing more can be said of what the session was asked, so each chat that waits is told that."""
+        """Notify each waiting chat that the session's log is unreadable."""
         now_ms = self._deps.clock.now_ms()
         awaited = awaited_in(self._channel.state, session_id)
         body = with_lead(BROKEN, self._dialect.lead)
@@ -69,19 +69,19 @@ class Watching:
             e.DeliveryIntended(at_ms=now_ms, chat=chat, message=message, body=body)
             for chat, message in last.items()
         ]
-        await self._channel.append(*told, *(settled(one, now_ms, "its log can't be read") for one in awaited))
+        await self._channel.append(*told, *(settled(one, now_ms, "unreadable log") for one in awaited))
 
     async def _forget(self, session_id: str) -> None:
-        """The session was purged, so nothing of it will be answered."""
+        """Close the messages of a purged session."""
         now_ms = self._deps.clock.now_ms()
         gone = [
-            settled(one, now_ms, "the session is gone") for one in awaited_in(self._channel.state, session_id)
+            settled(one, now_ms, "session not found") for one in awaited_in(self._channel.state, session_id)
         ]
         if gone:
             await self._channel.append(*gone)
 
     async def _look(self, session_id: str, view: SharedFold) -> bool:
-        """Intend what is due; False if nothing is awaited any more."""
+        """Log pending deliveries. Returns False if everything is answered."""
         state = self._channel.state
         now_ms = self._deps.clock.now_ms()
         found = [

@@ -1,7 +1,7 @@
-"""Posts results to other programs: a carrier of the same outbox, under the address rules of the web tool.
+"""Posts results to other programs: a carrier of the same outbox, with the web tool's address rules.
 
-Each request carries the delivery's key as `Idempotency-Key`, so that a receiver can tell a repeat. One that
-may be a repeat says so in `Holdfast-Repeat`. Redirects aren't followed.
+Each request carries the delivery's key as `Idempotency-Key`, so that receivers can deduplicate. Possible
+repeats also have `Holdfast-Repeat`. Redirects aren't followed.
 """
 
 import asyncio
@@ -37,22 +37,22 @@ from holdfast.tools.web.addresses import AddressPolicy, CheckedResolver, UrlRefu
 CONNECT_S = 10.0
 ANSWER_S = 30.0
 TEXT_CHARS_MAX = 1_000_000
-GONE = "the session that it is from no longer exists"
+GONE = "its session no longer exists"
 
 
 class WebhookBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a receiver gets when a run has ended."""
+    """The body posted when a run has ended."""
 
     type: str = "run.ended"
     run_id: str
     session_id: str
     outcome: str
     output: str
-    message: str = ""  # what went wrong and what to do, for people
+    message: str = ""  # the error and the fix, for people
 
 
 class WebhookCarrier:
-    """Posts to addresses that the policy allows; every request has a connection of its own."""
+    """Posts to URLs that the policy allows, with a new connection for each request."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class WebhookCarrier:
         """Post it."""
         intended = delivery.intended
         if message_of(intended) == ENDING:
-            return Arrived("")  # the body of the answer has the ending
+            return Arrived("")  # the answer's body includes the ending
         if message_of(intended) != ANSWER:
             return NotAccepted("webhooks get results, and no questions")
         body = await self._body(intended)
@@ -80,7 +80,7 @@ class WebhookCarrier:
         return await self._post(intended.chat, body, headers)
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
-        """A receiver knows repeats by the key in the request, so there is nothing to ask."""
+        """Receivers deduplicate by key, so there is nothing to check."""
         del delivery
         return CannotTell()
 
@@ -102,7 +102,7 @@ class WebhookCarrier:
     async def _post(self, address: str, body: bytes, headers: dict[str, str]) -> SendResult:
         mark, resolver = request_mark(), CheckedResolver(self._resolver(), self._policy)
         connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
-        # Without the environment's proxies: a proxy would connect where we did not check.
+        # No proxies from the environment: a proxy could connect to an unchecked address.
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -122,7 +122,7 @@ class WebhookCarrier:
         except UrlRefused as error:
             return NotAccepted(str(error))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            why = "no answer in time" if isinstance(error, TimeoutError) else failure_words(error)
+            why = "no response in time" if isinstance(error, TimeoutError) else failure_words(error)
             return MayHaveArrived(why) if mark.is_written else DidNotArrive(why)
         finally:
             await session.close()
@@ -131,12 +131,12 @@ class WebhookCarrier:
 
 def _result(status: int, retry_after: str) -> SendResult:
     match status:
-        case _ if 200 <= status < 300:  # noqa: PLR2004  # what HTTP calls success
+        case _ if 200 <= status < 300:  # noqa: PLR2004  # HTTP success
             return Arrived("")
         case 429 | 503:
             wait_s = float(retry_after) if retry_after.isdecimal() else None
             return DidNotArrive(f"HTTP {status}", wait_s)
-        case _ if status >= 500:  # noqa: PLR2004  # it may have been taken before that
+        case _ if status >= 500:  # noqa: PLR2004  # it may have been accepted before that
             return MayHaveArrived(f"HTTP {status}")
         case _:
             return NotAccepted(f"HTTP {status}")

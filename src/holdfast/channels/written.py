@@ -1,4 +1,4 @@
-"""Knows whether a request was written: only one that certainly wasn't may simply be made again."""
+"""Tracks whether a request was written, because only an unwritten one can safely be resent."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -8,8 +8,8 @@ import aiohttp
 import msgspec
 
 _T = TypeVar("_T")
-UNREADABLE: Final = "its answer can't be read"
-# How long to wait for an answer about a change of a message: it can be made again without harm.
+UNREADABLE: Final = "invalid response"
+# Timeout of an edit, which is safe to repeat.
 EDIT_ANSWER_S = 10.0
 
 
@@ -22,18 +22,18 @@ class Unwritten:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The request was written, and no answer came that says what became of it."""
+    """The request was written, but its outcome is unknown."""
 
     why: str
 
 
 def request_mark() -> SimpleNamespace:
-    """What to hand to a request as `trace_request_ctx`; `is_written` says whether any of it went out."""
+    """Return the `trace_request_ctx` of a request. `is_written` is whether any of it was sent."""
     return SimpleNamespace(is_written=False)
 
 
 def tracing() -> aiohttp.TraceConfig:
-    """The tracing that sets the mark, for a session."""
+    """Return the trace configuration of a session, which sets the mark."""
     config = aiohttp.TraceConfig()
     config.on_request_headers_sent.append(_note_written)
     config.on_request_chunk_sent.append(_note_written)
@@ -41,19 +41,19 @@ def tracing() -> aiohttp.TraceConfig:
 
 
 async def _note_written(session: aiohttp.ClientSession, context: SimpleNamespace, parameters: object) -> None:
-    """Called before the first byte is handed to the connection."""
+    """Set the mark before the first byte is written."""
     del session, parameters
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.is_written = True
 
 
 def lost(why: str, mark: SimpleNamespace) -> Unwritten | Unanswered:
-    """What is certain about a request that got no answer."""
+    """Classify a request that got no response."""
     return Unanswered(why) if mark.is_written else Unwritten(why)
 
 
 def shaped(value: object, shape: type[_T]) -> _T | None:
-    """A part of an answer in the shape that it should have; None if it has another."""
+    """Convert part of a response to its type; None if it doesn't match."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError:
@@ -61,20 +61,20 @@ def shaped(value: object, shape: type[_T]) -> _T | None:
 
 
 async def bounded_body(response: aiohttp.ClientResponse, *, bytes_max: int) -> bytes:
-    """All of an answer; raises ValueError if it is too long."""
+    """Read the whole response; raises ValueError if it's too long."""
     data = bytearray()
     async for piece in response.content.iter_chunked(65_536):
         data += piece
         if len(data) > bytes_max:
-            raise ValueError("the answer is too long")
+            raise ValueError("the response is too long")
     return bytes(data)
 
 
 def failure_words(error: Exception) -> str:
-    """What went wrong with a request, without its address, which may hold a token."""
+    """Describe a request's failure without its URL, which may contain a token."""
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return "the name of the server can't be resolved"
+            return "the server's name can't be resolved"
         case aiohttp.ClientConnectorCertificateError():
             return "the server's certificate isn't trusted"
         case aiohttp.ClientConnectorError():
@@ -82,6 +82,6 @@ def failure_words(error: Exception) -> str:
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return "the connection was cut"
         case aiohttp.InvalidURL():
-            return "it is no address"
+            return "invalid URL"
         case _:
             return f"the request failed ({type(error).__name__})"

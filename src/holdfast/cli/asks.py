@@ -48,7 +48,7 @@ Answer: TypeAlias = ApprovalReply | QuestionReply
 
 
 def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
-    """What the typed line means; an empty one never allows anything."""
+    """Parse the typed line. An empty line never approves anything."""
     if isinstance(asked, e.QuestionAsked):
         return _read_question(asked, typed.strip())
     word, _, rest = typed.strip().partition(" ")
@@ -88,7 +88,7 @@ async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None
 
 
 async def key_scopes(client: "Client") -> Sequence[str]:
-    """What the client's key may do; nothing if the server doesn't say."""
+    """Return the scopes of the client's key; empty if unknown."""
     try:
         return (await client.capabilities()).auth.scopes
     except (Refused, BadAnswer):

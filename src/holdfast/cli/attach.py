@@ -28,7 +28,7 @@ OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
 NO_KEY = "invalid_api_key"
 LOOK_S = 10.0  # how long one who only reads waits for a server before reading without it
 
-# What a server of our own does beside the work: continue every run that has no ending; work on what the
+# Additional work of a server we start: continue every open run; work on what the
 # command asks for; nothing, so that what the command says is only written down.
 WorkScope: TypeAlias = Literal["all", "asked", "nothing"]
 
@@ -56,7 +56,7 @@ def report_error(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return STOPPED
     if isinstance(error, BrokenPipeError):
-        # Whoever read the output has enough; the interpreter is not to try again at its end.
+        # The reader closed the pipe; keep the interpreter from writing again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     echo_error(f"holdfast: {error_text(error)}")
@@ -73,11 +73,11 @@ def with_server(
     works: WorkScope = "asked",
     patience: ClientPatience | None = None,
 ) -> int:
-    """Do the work with a server; the exit code. `works` says what a server of our own continues."""
+    """Run the work with a server and return the exit code. `works` is what a server we start continues."""
     try:
         directory = find_data_directory(flags)
         with ExitStack() as stack:
-            stack.callback(clear_step)  # whatever goes wrong is told in a line of its own
+            stack.callback(clear_step)  # errors are reported on a separate line
             try:
                 lock = stack.enter_context(DirectoryLock(directory.data_dir))
             except DirectoryBusy:
@@ -92,7 +92,7 @@ def with_server(
 
 
 def with_running_server(flags: Mapping[str, object], work: Work) -> int:
-    """Do work that is about running servers, so that one of our own would only be in the way."""
+    """Run work that needs a running server, without starting one."""
     try:
         directory = find_data_directory(flags)
         if directory.address() is None:
@@ -144,7 +144,7 @@ def ignored_settings(directory: DataDirectory) -> list[str]:
 
 
 async def _url(directory: DataDirectory) -> str:
-    """What to call the server; one that is just starting has no address yet."""
+    """Return the server's name for people. A starting server has no address yet."""
     found = await asyncio.to_thread(directory.address)
     return found.url if found else f"the server for {directory.data_dir}"
 
@@ -267,7 +267,7 @@ async def check_server(client: "Client", url: str, *, within_s: float) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """What went wrong, and what to do, in one line."""
+    """Describe the error and the fix in one line."""
     if isinstance(error, Refused) and error.code == NO_KEY:
         return (
             "the server rejected the key (from server.api_keys, or the file api-key in the data directory); "

@@ -1,4 +1,4 @@
-"""`holdfast diff`, `holdfast undo` and `holdfast redo`: see and take back what a run changed."""
+"""`holdfast diff`, `holdfast undo` and `holdfast redo`: show, undo and redo a run's changes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -109,7 +109,7 @@ def undone_notes(done: RunUndone) -> Iterator[str]:
 
 
 def change_lines(found: RunChanges) -> Iterator[str]:
-    """What a run changed: a line for each file, then the diffs, then what snapshots don't cover."""
+    """Yield a run's changes: a line for each file, then the diffs, then files not covered by snapshots."""
     if not found.files:
         yield "This run changed no covered files."
     for one in found.files:

@@ -141,7 +141,7 @@ def _text(text: str) -> str:
 
 
 def _patience(given: PatienceSettings, path: KeyPath, *, loaded: Loaded) -> Iterator[str]:
-    """What was given, and what counts for a small request where nothing was."""
+    """Describe the configured patience, or the default for a small request."""
     owner = loaded.settings.targets[cast("int", path[1])]
     usual = _usual(owner)
     for key, value in _items(given):

@@ -67,7 +67,7 @@ def _book(inputs: ConfigInputs) -> TrustedFiles:
 
 
 def powers(loaded: Loaded) -> Iterator[str]:
-    """What a configuration can do to its user, in plain words."""
+    """Describe the risks of a configuration."""
     settings = loaded.settings
     for index, target in enumerate(settings.targets):
         yield f"sends conversations to {target.base_url} (target {target.name})"

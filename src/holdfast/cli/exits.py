@@ -15,7 +15,7 @@ AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 @contextmanager
 def kill_tools_on_exit() -> Generator[None]:
-    """See to it until this is left, by an exception too; a signal that nobody else takes ends the program."""
+    """Kill running tools when the block ends, also on an exception or a fatal signal."""
     # Under nohup it is to outlive its terminal.
     taken = [number for number in AT_ONCE if signal.getsignal(number) != signal.SIG_IGN]
     tidy = _terminal_as_it_is()
@@ -37,7 +37,7 @@ def kill_tools_on_exit() -> Generator[None]:
 
 
 def _terminal_as_it_is() -> Callable[[], None]:
-    """How to give the terminal back as it is now: whoever is ended at once may have changed its mode."""
+    """Return a function that restores the current terminal mode, for abrupt exits."""
     try:
         terminal = sys.stdin.fileno()
         mode = termios.tcgetattr(terminal)

@@ -1,4 +1,4 @@
-"""The commands that start an agent, as values: whoever read the command line, they begin the same way."""
+"""The commands that start an agent, as values, independent of the command line parser."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ _OPTIONS: Mapping[str, _Options] = MappingProxyType(
 
 
 def parse_quickly(line: Sequence[str]) -> StartCommand | None:
-    """What the line asks for, if it is one of these and has nothing unusual."""
+    """Parse the command line, if it's one of these without unusual options."""
     if not line or line[0].partition("=")[0] in _OPTIONS["chat"].texts:
         return _parse(_OPTIONS["chat"], line)  # without a command it is the chat, with its options
     options = _OPTIONS.get(line[0])
@@ -112,7 +112,7 @@ def _parse(options: _Options, line: Sequence[str]) -> StartCommand | None:
 
 def start(wanted: StartCommand) -> int:
     """Do it; the exit code."""
-    # It reads the certificates of all authorities meanwhile, for which it needs nobody.
+    # It loads the CA certificates in the meantime, independently.
     import_in_background("aiohttp")
     match wanted:
         case ServeCommand():

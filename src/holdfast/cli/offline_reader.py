@@ -51,7 +51,7 @@ NOT_FOUND = 404
 
 
 class OfflineReader:
-    """Reads only, beside whoever writes; an async context manager. See Reads."""
+    """Reads the store without a lock; an async context manager. See Reads."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.server.store:
@@ -84,7 +84,7 @@ class OfflineReader:
         """See Reads."""
         created, _, run_id = cursor.partition(":")
         before = (int(created), run_id) if cursor else None
-        # What would be running is paused where nobody is there who could carry it out.
+        # Active runs are shown as paused, because no server is running.
         names = {} if self._is_served else {"running": "nothing", PAUSED: "running"}
         wanted = runs_with(names.get(status, status))
         if wanted is None:
@@ -267,7 +267,7 @@ def _line(record: Record) -> bytes:
 
 
 def _json(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """What a client would read."""
+    """Return the entries as a client would decode them."""
     return msgspec.json.decode(msgspec.json.encode(entries), type=tuple[dict[str, Any], ...])
 
 

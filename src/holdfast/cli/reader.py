@@ -1,4 +1,4 @@
-"""What commands read: from a server or, where none runs, from the store itself."""
+"""The read interface of commands: from a server or, without one, from the store."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
@@ -12,7 +12,7 @@ from holdfast.client.updates import Heard
 
 
 class PausedSession(SessionShown, frozen=True, tag_field="object", tag="hermes.session"):
-    """A session that has an open run while no server works on it; no server ever says so."""
+    """A session with an open run and no server."""
 
     paused: bool = True
 
@@ -61,5 +61,5 @@ class Reader(Protocol):
         ...
 
     async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
-        """What was used on these days (UTC), by default the last 30."""
+        """Return the usage of these days (UTC), by default the last 30."""
         ...

@@ -30,7 +30,7 @@ STOPPING: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is to be done, and how the answer is wanted."""
+    """The task, and the output format."""
 
     text: str
     session_id: str = ""
@@ -85,7 +85,7 @@ async def follow_run(client: "Client", run_id: str, *, output: Output) -> int:
             raise
         return STOPPED
     except BrokenPipeError:
-        # Nobody reads on, so nobody wants the rest.
+        # The reader closed the pipe, so stop the run.
         stopping.interrupt()
         await stopping.over()
         raise
@@ -138,7 +138,7 @@ def _proposal_line(run_id: str, count: int) -> str:
 
 
 class _Stopping:
-    """What Ctrl-C does."""
+    """Handles Ctrl-C."""
 
     def __init__(self, client: "Client", run_id: str, telling: asyncio.Task[int]) -> None:
         self._client = client
@@ -175,7 +175,7 @@ class _Stopping:
                 await self._client.ended(self._run_id)
 
     async def settled(self) -> None:
-        """Wait for a request that is under way."""
+        """Wait for a request in progress."""
         if self._asked is not None:
             if self.is_left:
                 self._asked.cancel()

@@ -1,4 +1,4 @@
-"""Approvals and questions of `holdfast run`: asked at the terminal, or refused if nobody is there."""
+"""Approvals and questions of `holdfast run`: prompted at the terminal, or denied without one."""
 
 import asyncio
 import sys
@@ -55,7 +55,7 @@ class RunAsks:
         self._again_s = again_s
         self._client = client
         self._output = output
-        self.refused = 0  # actions that were not done, because nobody could approve them
+        self.refused = 0  # actions that were denied, because no one could approve them
         self._calls: dict[str, e.ToolAsked] = {}
         self._open: dict[str, AskEvent] = {}
         self._asking: asyncio.Task[None] | None = None
@@ -133,7 +133,7 @@ class RunAsks:
                 raise
 
     async def _refused_by_policy(self, ended: e.ToolEnded) -> None:
-        """Say what the mode "unattended" refused; a question that nobody hears is no action."""
+        """Report actions that the mode "unattended" denied. Questions don't count."""
         asked = self._calls.get(ended.tool_call_id)
         if asked is None or asked.name == ASK_USER:
             return

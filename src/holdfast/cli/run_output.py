@@ -1,4 +1,4 @@
-"""Where a single run is told: on a terminal as it happens, elsewhere its answer alone, or its events."""
+"""The output of a single run: live on a terminal, otherwise only its answer, or its events."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ class Output(Protocol):
         ...
 
     async def say(self, text: str) -> None:
-        """A line of our own, for the person."""
+        """Print a line for the person."""
         ...
 
     async def pause(self) -> None:

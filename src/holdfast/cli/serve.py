@@ -57,7 +57,7 @@ def serve(flags: Mapping[str, object]) -> int:
         return FAILED
     clear_step()
     workspace = loaded.settings.workspace
-    if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
+    if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even for unreadable paths
         place = loaded.sources.of(("agent", "workspace"))
         echo_error(f"holdfast: {place}: agent.workspace isn't a folder: {workspace}")
         return FAILED
@@ -187,7 +187,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn; whoever reads the greeting finds a server that answers, and that ends in order."""
+        """See uvicorn. Once the greeting is printed, the server responds and shuts down in order."""
         await super().startup(sockets)
         self._greet()
         self._app.begin()
@@ -210,7 +210,7 @@ class _Server(uvicorn.Server):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything else starts, so that a taken port is an error of its own."""
+    """Bind before anything else starts, so that a taken port gets its own error."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -81,7 +81,7 @@ def export_session(
 
 
 def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal["soon", "now"]) -> int:
-    """Delete a conversation: at once, or so that it can be taken back for a minute."""
+    """Delete a conversation immediately, or with a minute to undelete it."""
     found: list[str] = []
 
     async def find(reader: Reader) -> int:

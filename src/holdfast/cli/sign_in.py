@@ -14,7 +14,7 @@ OPEN_TO_ALL = "no_keys_needed"
 
 
 def sign_in(flags: Mapping[str, object], *, url: str) -> int:
-    """Print the link, to a pipe too: whoever can run this can read the key anyway; the exit code."""
+    """Print the link, even to a pipe: anyone who can run this can read the key anyway."""
     try:
         return asyncio.run(_sign_in(find_data_directory(flags), url.rstrip("/")))
     except EXPECTED_ERRORS as error:
@@ -40,7 +40,7 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
         except Refused as error:
             if error.code != OPEN_TO_ALL:
                 raise
-            echo(page)  # nobody signs in there
+            echo(page)  # there is no sign-in
             return OK
     echo(f"{page}/#token={link.token}")
     if sys.stdout.isatty():

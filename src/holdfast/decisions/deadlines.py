@@ -81,9 +81,9 @@ LOCAL = DefaultPatience(
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What patience depends on besides the configuration: the target, the request's size, past calls.
+    """The inputs of patience besides the configuration: the target, the request's size, past calls.
 
-    An answer that isn't streamed arrives as a whole, so nothing can be heard before all of it is made.
+    An answer that isn't streamed arrives as a whole, so there is no sign of progress before it's complete.
     """
 
     local: bool
@@ -224,7 +224,7 @@ class State(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an attempt receives, from its connection or from the model."""
+    """A signal that an attempt receives, from its connection or from the model."""
 
     CONNECTED = "connected"
     ACCEPTED = "accepted"  # the peer accepted more bytes of the request
@@ -339,7 +339,7 @@ def begin(deadlines: Deadlines, now_s: float) -> Watch:
 
 
 def sign_of(event: ModelEvent) -> Sign:
-    """What an event means to the watchdog; an empty delta or an opened text only shows that it is alive."""
+    """Classify an event for the watchdog. An empty delta or an opened text only shows that it's alive."""
     if isinstance(event, PIECES):
         return Sign.PROGRESS if event.text else Sign.ALIVE
     if isinstance(event, ItemOpened) and event.kind == "text":
@@ -375,12 +375,12 @@ def due_s(watch: Watch) -> float | None:
 
 
 def wake(watch: Watch, *, armed: ClockReading, woke: ClockReading) -> Watch | Deadline:
-    """What to do when a timer fires: the deadline that has passed, or the watch to continue with.
+    """Handle a timer: return the deadline that has passed, or the watch to continue with.
 
-    While the computer slept, the peer could not be heard, so the remaining wait is at least a short while.
-    The same holds for a program that was suspended, because what arrived meanwhile is still unread. A program
-    that is always slow can't restart its waits forever. A timer may also fire before its deadline, and a
-    sleep must not be forgotten then.
+    While the computer slept, nothing could arrive, so the remaining wait is at least a short while. The same
+    applies to a suspended program, because data that arrived in the meantime is still unread. A program that
+    is always slow can't restart its waits forever. A timer may also fire before its deadline, and a sleep
+    must not be forgotten then.
     """
     deadline = next_deadline(watch)
     if deadline is None:

@@ -1,4 +1,4 @@
-"""What to do about a delivery, and about what became of an attempt to send it."""
+"""Decides the next step of a delivery, and the event for the outcome of an attempt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class DidNotArrive:
 
 @dataclass(frozen=True, slots=True)
 class MayHaveArrived:
-    """The request was written, and no answer says what became of it."""
+    """The request was written, but its outcome is unknown."""
 
     why: str
 
@@ -55,14 +55,14 @@ class FormatRefused:
 
 @dataclass(frozen=True, slots=True)
 class EditRefused:
-    """What it changes can't be changed, for example because someone deleted it; it may be said anew."""
+    """The message can't be edited, for example because it was deleted; it can be sent as a new one."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class NoLongerNeeded:
-    """Nothing was sent, because what was to be said is said otherwise by now."""
+    """Nothing was sent, because the content is obsolete."""
 
     why: str
 
@@ -120,10 +120,10 @@ NextStep: TypeAlias = SendNow | SendLater | RecordFirst
 
 
 def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
-    """What is to be done about an open delivery whose turn it is."""
+    """Decide the next step of an open delivery."""
     closed = outbox.closed_chats.get(delivery.intended.chat)
     if delivery.state == "attempted":
-        # Whoever attempted it is gone, or it would have said what became of it.
+        # Its sender died, or it would have logged the outcome.
         return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, waits_s=(0.0, *UNKNOWN_WAITS_S)))
     if closed is not None:
         return RecordFirst(e.DeliveryRejected(at_ms=now_ms, delivery=delivery.key, why=closed))
@@ -139,7 +139,7 @@ def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
 def record_of(
     delivery: OutboxEntry, result: SendResult, now_ms: int
 ) -> e.DeliveryConfirmed | e.DeliveryPostponed | e.DeliveryRejected | e.DeliveryUnknown:
-    """The event that says what became of an attempt."""
+    """Return the event for the outcome of an attempt."""
     key = delivery.key
     match result:
         case Arrived():

@@ -1,4 +1,4 @@
-"""What an error body says, whatever its shape: its codes, times, status and text."""
+"""The facts in an error body of any shape: its codes, times, status and text."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ NO_ERROR = ErrorFacts()
 
 
 class _Found(msgspec.Struct):
-    """What a walk through a body has collected so far."""
+    """The facts collected so far while walking a body."""
 
     messages: list[str]
     codes: set[str]

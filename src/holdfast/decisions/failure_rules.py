@@ -74,7 +74,7 @@ class FailureRule(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-# An error inside a stream has no status of its own; its type says which status it stands for. The vague types
+# An error inside a stream has no status; its type implies one. The vague types
 # are last: if a body has two types, the other one says more.
 STATUS_OF_CODE: dict[str, int] = {
     "authentication_error": 401,

@@ -89,10 +89,10 @@ def breaker_wait_ms(breaker: Breaker, now_ms: int) -> int:
 
 
 def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:
-    """The breaker with an attempt under way; None if the attempt must wait.
+    """Return the breaker with an attempt in progress; None if the attempt must wait.
 
     An attempt that passes an open breaker is its probe. The next one waits a full cooldown, so the probe of a
-    server that is gone blocks nobody for longer than that.
+    dead server blocks others no longer than that.
     """
     if not breaker.cooldown_ms:
         return breaker

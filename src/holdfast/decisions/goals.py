@@ -1,4 +1,4 @@
-"""Goals: whether a run has shown that its goal is reached, and whether it goes on."""
+"""Goals: whether a run has proved that its goal is reached, and whether it continues."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -21,7 +21,7 @@ _SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDAT
 
 
 def after_answer(run: Run) -> Literal["finished", "blocked", "go_on", "rounds_over"]:
-    """What follows when the model has answered and wants no more tools."""
+    """Decide the next step when the model has answered without tool calls."""
     if not run.settings.goal:
         return "finished"
     outcomes = [

@@ -94,7 +94,7 @@ def challenge(delivery: HookDelivery, kind: HookSignature) -> Mapping[str, objec
 
 
 def event_of(delivery: HookDelivery, kind: HookSignature) -> str:
-    """What the sender calls the kind of event."""
+    """Return the sender's event name."""
     body = _object(delivery.body)
     nested = body.get("event")
     inner = cast("Mapping[str, object]", nested).get("type") if isinstance(nested, Mapping) else None
@@ -125,7 +125,7 @@ def delivery_key(delivery: HookDelivery, kind: HookSignature, *, now_ms: int) ->
 
 
 def payload_of(delivery: HookDelivery) -> bytes:
-    """What is delivered; of a form it is the field `payload`, as GitHub sends it, or all fields as JSON."""
+    """Return the payload; for a form, the field `payload` (as GitHub sends it), or all fields as JSON."""
     kind = delivery.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return delivery.body

@@ -1,8 +1,8 @@
-"""Outages: an address where nobody answers, how long it is retried, and how often.
+"""Outages: how long and how often an unreachable address is retried.
 
-A connection that is refused or never made costs nothing. So these attempts are limited by time and not by
-number, and a model that comes back later than Holdfast is waited for. A server that is still loading its
-model counts as unreachable.
+A connection that is refused or never made costs nothing. So these attempts are limited by time, not by
+number, and Holdfast waits for a model that starts later. A server that is still loading its model counts as
+unreachable.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ _AT_PROXY = frozenset({"proxy.no_way", "proxy.login", "407"})  # rules about the
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody at one address: for how long in this call, for how long in all calls, how many tries."""
+    """The outage of one address: its duration in this call and in all calls, and the number of tries."""
 
     ms: int = 0
     known_ms: int = 0
@@ -28,7 +28,7 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_unreachable(failure: Failure) -> bool:
-    """Whether there was nobody to ask."""
+    """Return whether the target was unreachable."""
     return again_of(failure) == "while_unreachable"
 
 

@@ -19,7 +19,7 @@ _OWN_RESULTS = frozenset({FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN})
 
 
 def outside_sources(session: Session, transcript: Transcript, run_id: str) -> tuple[str, ...]:
-    """What the run's context holds besides system text and the owner's own typed messages, in words.
+    """Describe the run's context besides system text and the owner's own messages.
 
     Empty if there is nothing else.
     """

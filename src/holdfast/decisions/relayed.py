@@ -1,7 +1,7 @@
-"""What to do after a failed attempt of a relayed call: as for any call, but nothing that changes the request.
+"""Decides the step after a failed attempt of a relayed call, without changing the request.
 
-A relayed request belongs to another program. It is never shortened, an answer is never continued or asked for
-again because it is empty, and once the client has seen content, nothing is replaced.
+A relayed request belongs to another program. It's never shortened, an empty answer is never continued or
+retried, and once the client has received content, nothing is replaced.
 """
 
 from http import HTTPStatus
@@ -24,7 +24,7 @@ CLIENT_ERRORS = range(400, 500)
 def decide_relayed(
     failure: Failure, history: retry.History, *, has_content: bool, wait_ms_max: int
 ) -> retry.Decision:
-    """What follows from a failure; a wait over `wait_ms_max` is left to the client."""
+    """Decide the step after a failure. A wait over `wait_ms_max` is left to the client."""
     if has_content:
         return retry.GiveUp("the client has seen a part of the answer")
     if failure.status in CLIENT_ERRORS and failure.status not in RETRYABLE_STATUSES:

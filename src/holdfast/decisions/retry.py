@@ -1,4 +1,4 @@
-"""What to do after a failed attempt: decided here, carried out by the one loop that may wait."""
+"""Decides the step after a failed attempt. The retry loop carries it out."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -55,7 +55,7 @@ class RetryAfter(msgspec.Struct, frozen=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """Nobody is there: retry the same target after a wait, for `left_s` in all, then ask `to`, if any."""
+    """The target is unreachable: retry it after a wait, for `left_s` in total, then try `to`, if any."""
 
     wait_s: float
     left_s: float
@@ -163,7 +163,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(failure: Failure, history: History) -> Decision:
-    """What follows from a failure; eventually GiveUp, as every other decision costs an attempt or time."""
+    """Decide the step after a failure; eventually GiveUp, as all other decisions cost attempts or time."""
     history = msgspec.structs.replace(history, tried=(*history.tried, Tried(history.current, failure)))
     target = _current(history)
     again = again_of(failure)
@@ -210,7 +210,7 @@ def _current(history: History) -> Target:
 
 
 def _counted(history: History) -> list[Tried]:
-    """The tried attempts that count: if nobody was there, nobody was asked."""
+    """Return the attempts that count, without those to unreachable targets."""
     return [tried for tried in history.tried if not is_unreachable(tried.failure)]
 
 
@@ -268,7 +268,7 @@ def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect 
 
 
 def _outage(history: History, target: Target) -> Outage | None:
-    """What this call knows about an outage on the way to a target."""
+    """Return this call's knowledge about an outage of a target."""
     found = [history.outages[at] for at in addresses_of(target) if at in history.outages]
     return max(found, key=lambda outage: outage.ms, default=None)
 

@@ -9,7 +9,7 @@ CENT_PARTS = 1e-6  # below this, money that is left is a rounding error
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What can't be given away any more: used by the run and its sub-agents, or reserved for one of them."""
+    """The budget that is used by the run and its sub-agents, or reserved for one of them."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -18,7 +18,7 @@ class Spent:
 
 
 def left_of(budget: Budget, spent: Spent) -> Budget | None:
-    """What is left of the budget, where 0 is still no limit; None if a part of it is used up."""
+    """Return the remaining budget, where 0 still means no limit; None if a part of it is used up."""
     left = Budget(
         tokens=max(budget.tokens - spent.tokens, 0),
         cost_usd=max(budget.cost_usd - spent.cost_usd, 0.0),
@@ -35,10 +35,10 @@ def left_of(budget: Budget, spent: Spent) -> Budget | None:
 
 
 def share_of(left: Budget, wanted: Budget | None, *, sharers: int) -> Budget:
-    """What one of `sharers` new sub-agents gets: what it asks for, within what is left.
+    """Return the budget of one of `sharers` new sub-agents: its request, within the remaining budget.
 
-    For what it doesn't ask for it gets an equal share, and the parent keeps one share, too. Minutes pass for
-    all of them at the same time, so they aren't divided.
+    Without a request, it gets an equal share, and the parent also keeps one share. Minutes pass for all of
+    them at the same time, so they aren't divided.
     """
     parts = sharers + 1
     even = Budget(

@@ -1,4 +1,4 @@
-"""Which skills the model is told about, when there are more than fit."""
+"""Selects the skills to describe to the model when there are more than fit."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _PLURAL_MIN = 4
 
 
 def line_of(name: str, description: str) -> str:
-    """How the model is told about one."""
+    """Describe one skill for the model."""
     words = " ".join(description.split())
     return f"- {name}: {words[:LINE_CHARS_MAX]}"
 

@@ -1,10 +1,10 @@
-"""What can happen: the closed set of events, each an immutable value.
+"""The closed set of events, each an immutable value.
 
-An event's `type` is its tag. A later version of an event gets a tag of its own (`usage/2`), and the codec
-turns the old one into it when it is read. `seq` is not part of an event: the journal gives it out.
+An event's `type` is its tag. A new version of an event gets a new tag (`usage/2`), and the codec upgrades old
+ones when they're read. `seq` isn't part of an event: the journal assigns it.
 
-Three bases say who may append. `Input` comes from anyone. `OwnedEvent` comes from the owner of the log, who
-holds the fence; `RunEvent` is one about a run.
+Three base classes define who can append. `Input` comes from anyone. `OwnedEvent` comes from the owner of the
+log, who holds the fence; `RunEvent` is one about a run.
 """
 
 from typing import Literal, TypeAlias
@@ -88,73 +88,73 @@ from holdfast.values import (
 
 
 class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
-    """The first event of a log; `epoch` tells this log from an earlier one under the same id."""
+    """The first event of a log. `epoch` distinguishes it from an earlier log with the same id."""
 
     epoch: str
     source: str = "api"
     title: str = ""
     workspace: str = ""
     parent: ParentLink | None = None  # of a sub-agent's session
-    chat: str = ""  # the chat on a platform that it belongs to, as `channel/chat`
+    chat: str = ""  # the chat on a platform, as `channel/chat`
 
 
 class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
-    """A person named the session, or a model did after the first answer."""
+    """The session got a title, from a person or from a model after the first answer."""
 
     title: str
     by: Literal["person", "model"] = "person"
-    cost_usd: float | None = None  # of the call that wrote the title
+    cost_usd: float | None = None  # of the call that generated the title
 
 
 class SessionPinned(Input, frozen=True, kw_only=True, tag="session.pinned"):
-    """The session stays on top of the list."""
+    """The session was pinned."""
 
 
 class SessionUnpinned(Input, frozen=True, kw_only=True, tag="session.unpinned"):
-    """The session goes back to its place in the list."""
+    """The session was unpinned."""
 
 
 class SessionArchived(Input, frozen=True, kw_only=True, tag="session.archived"):
-    """The session leaves the default list."""
+    """The session was archived."""
 
 
 class SessionUnarchived(Input, frozen=True, kw_only=True, tag="session.unarchived"):
-    """The session returns to the default list."""
+    """The session was unarchived."""
 
 
 class SessionDeleted(Input, frozen=True, kw_only=True, tag="session.deleted"):
-    """The session is hidden, and purged once `purge_at_ms` has passed."""
+    """The session was hidden. It's purged after `purge_at_ms`."""
 
     purge_at_ms: int
 
 
 class SessionRestored(Input, frozen=True, kw_only=True, tag="session.restored"):
-    """A deletion was taken back in time."""
+    """The session was undeleted before it was purged."""
 
 
 class SessionForked(Input, frozen=True, kw_only=True, tag="session.forked"):
-    """The events before this one were copied from another session, up to `at_seq` there."""
+    """The preceding events were copied from another session, up to its `at_seq`."""
 
     source_session_id: str
     at_seq: int
 
 
 class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
-    """What came after `to_seq` no longer counts; with `undo`, files are put back, also after a crash."""
+    """Events after `to_seq` are ignored. With `undo`, files are restored, even after a crash."""
 
     to_seq: int
     undo: Undo | None = None
 
 
 class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
-    """A person lets machines with other files continue the session; an empty home is any machine."""
+    """A person moved the session to machines without its files. An empty home means any machine."""
 
     home: str = ""
     by: str = ""
 
 
 class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
-    """A person chose how actions of this session are approved; an empty mode is the configured one.
+    """A person set the session's approval mode. An empty mode means the configured one.
 
     `allow-workspace` applies to `workspace` or, if that's empty, to the workspace of the last started run.
     """
@@ -165,7 +165,7 @@ class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
 
 
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
-    """A person's message is on disk."""
+    """A message was accepted."""
 
     message_id: str
     text: str
@@ -173,13 +173,13 @@ class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
     client_id: str = ""
     parts: tuple[Part, ...] = ()
     run_id: str = ""
-    child: str = ""  # the session of the sub-agent whose ending this brings; empty if a person sent it
+    child: str = ""  # the session of the sub-agent whose result this is; empty if a person sent it
     key: str = ""  # the name of the API key that sent it
-    source: str = ""  # where it was written, as `session.created` says it; empty in old logs
+    source: str = ""  # its source, as in `session.created`; empty in old logs
 
 
 class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):
-    """A waiting message has another text."""
+    """A queued message was edited."""
 
     message_id: str
     text: str
@@ -188,39 +188,40 @@ class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):
 
 
 class MessageMoved(Input, frozen=True, kw_only=True, tag="message.moved"):
-    """A waiting message takes another place in the queue (0 is next)."""
+    """A queued message was moved to this position (0 is next)."""
 
     message_id: str
     position: int
 
 
 class MessageRemoved(Input, frozen=True, kw_only=True, tag="message.removed"):
-    """A waiting message was taken back."""
+    """A queued message was removed."""
 
     message_id: str
 
 
 class MessageDispatched(RunEvent, frozen=True, kw_only=True, tag="message.dispatched"):
-    """A message was handed to this run: it can no longer be edited."""
+    """A message was sent to this run and can no longer be edited."""
 
     message_id: str
 
 
 class QueuePaused(Input, frozen=True, kw_only=True, tag="queue.paused"):
-    """Waiting messages stay where they are until a person says otherwise.
+    """The queue was paused.
 
-    A pause that a stop made holds what waits now; one that a person asked for, whatever is queued later too.
+    A pause caused by a stop applies to the current messages; one requested by a person also applies to later
+    messages.
     """
 
     by_stop: bool = False
 
 
 class QueueResumed(Input, frozen=True, kw_only=True, tag="queue.resumed"):
-    """Waiting messages start runs again."""
+    """The queue was resumed."""
 
 
 class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
-    """A run exists; it stands in the same transaction as its message."""
+    """A run was created, in the same transaction as its message."""
 
     run_id: str
     message_id: str
@@ -230,13 +231,13 @@ class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
 
 
 class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run.started"):
-    """The run has its slot."""
+    """The run got a slot."""
 
     target: str = ""
 
 
 class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):
-    """One logical model request begins."""
+    """A logical model request started."""
 
     call_id: str
     turn: int
@@ -244,14 +245,14 @@ class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):
 
 
 class CallEnded(RunEvent, frozen=True, kw_only=True, tag="call.ended"):
-    """The call is over, and how the model finished; from here on a crash need not ask again."""
+    """The call ended, with the model's finish reason. After this, a crash doesn't repeat the call."""
 
     call_id: str
     finish: CallFinish
 
 
 class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started"):
-    """One connection to one target begins; text that follows is its text."""
+    """A connection to a target was opened. The text that follows belongs to it."""
 
     call_id: str
     attempt_id: str
@@ -259,11 +260,11 @@ class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started")
     model: str = ""
     nth: int = 1
     first_event_s: float = 0.0
-    reconnects: int = 0  # how often nobody was there between the failure before it and this attempt
+    reconnects: int = 0  # failed connections between the previous failure and this attempt
 
 
 class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
-    """The attempt did not bring an answer."""
+    """The attempt failed."""
 
     attempt_id: str
     failure: Failure
@@ -272,24 +273,24 @@ class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
 
 
 class AttemptSuperseded(RunEvent, frozen=True, kw_only=True, tag="attempt.superseded"):
-    """The attempt's text no longer counts; `problem` says why a complete answer can't be used."""
+    """The attempt's text was discarded. `problem` is the reason why a complete answer can't be used."""
 
     attempt_id: str
     problem: str = ""
 
 
 class TextDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.delta"):
-    """More of the answer."""
+    """A chunk of the answer."""
 
     segment: int
     text: str
 
 
 class TextDone(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.done"):
-    """A stretch of the answer is complete; this is the whole of it.
+    """A complete segment of the answer.
 
-    `phase` is its provider's word for what the stretch is (commentary, final_answer), which it wants back.
-    `goes_on` says that the next stretch is the rest of the same text, which was too long for one.
+    `phase` is the provider's label for the segment (commentary, final_answer), to be sent back to it.
+    `goes_on` means that the next segment continues the same text, which was too long for one.
     """
 
     segment: int
@@ -299,14 +300,14 @@ class TextDone(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.done"):
 
 
 class ReasoningDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="reasoning.delta"):
-    """More of what the model thinks."""
+    """A chunk of the model's reasoning."""
 
     segment: int
     text: str
 
 
 class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
-    """A stretch of thinking is complete; `opaque` is what its provider wants back with it."""
+    """A complete segment of reasoning. `opaque` is the provider's data to be sent back with it."""
 
     segment: int
     text: str
@@ -314,10 +315,10 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 
 
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
-    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came.
+    """The model called a tool. `bad_args` has the raw arguments if they aren't a JSON object.
 
-    `owner` runs the call, because a client's tool can have the name of one of ours. Without an owner, as in
-    logs of earlier versions, the name alone identifies the tool.
+    `owner` runs the call, because a client's tool can have the same name as one of ours. Without an owner, as
+    in logs of earlier versions, the name alone identifies the tool.
     """
 
     tool_call_id: str
@@ -325,21 +326,21 @@ class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
     owner: ToolOwner | None = None
     args: dict[str, object] = {}  # noqa: RUF012  # as above
     bad_args: str = ""
-    # What the provider wants back with the call.
+    # Provider data to be sent back with the call.
     opaque: dict[str, str] = {}  # noqa: RUF012  # as above
 
 
 class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
-    """The intent is on disk: from here on the effect may have happened."""
+    """The tool call is about to run. After this, its effect may have happened."""
 
     tool_call_id: str
     effect_key: str
     profile: str = ""  # the digest of the sandbox's profile; empty if there was no sandbox
-    home: str = ""  # where the session stays from here on, as `node:NAME` or `volume:NAME`; empty: as before
+    home: str = ""  # the session's new home, as `node:NAME` or `volume:NAME`; empty: unchanged
 
 
 class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output"):
-    """A running tool said something."""
+    """Output of a running tool."""
 
     tool_call_id: str
     text: str
@@ -347,10 +348,10 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 
 
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
-    """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
+    """The tool call ended. `result` is the text for the model, and `blob` the full text if it was shortened.
 
-    `sent` is a file for the person in the chat that the session belongs to. `advice` is appended to `result`
-    for the model only. `proposal` is a pending change to a memory or skill.
+    `sent` is a file for the person in the session's chat. `advice` is appended to `result` for the model
+    only. `proposal` is a pending change to a memory or skill.
     """
 
     tool_call_id: str
@@ -366,9 +367,9 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
 
 
 class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
-    """The workspace is stored as it was before the first change of a turn, or after the last one.
+    """The workspace was stored, before the first change of a turn or after the last one.
 
-    `snapshot` is empty if nothing could be stored; `why_not` says why, and the turn can't be undone then.
+    If it couldn't be stored, `snapshot` is empty, `why_not` is the reason, and the turn can't be undone.
     """
 
     turn: int
@@ -376,12 +377,12 @@ class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
     workspace: str
     snapshot: str = ""
     files: int = 0
-    not_covered: int = 0  # how many files and folders aren't stored
-    changed: int = 0  # how many files the run has changed so far; only after a turn
+    not_covered: int = 0  # files and folders that aren't stored
+    changed: int = 0  # files the run has changed so far; only after a turn
     overlaps: tuple[str, ...] = ()  # runs that could change the same files at the same time
     why_not: str = ""
-    branch: str = ""  # of the workspace's git repository, which snapshots leave out; empty if it is detached
-    commit: str = ""  # the one that is checked out
+    branch: str = ""  # of the workspace's git repository, which snapshots exclude; empty if HEAD is detached
+    commit: str = ""  # the checked-out commit
 
 
 class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
@@ -395,13 +396,13 @@ class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
 
 
 class GrantRemoved(Input, frozen=True, kw_only=True, tag="grant.removed"):
-    """A grant no longer holds."""
+    """A grant was revoked."""
 
     grant_id: str
 
 
 class CallGated(RunEvent, frozen=True, kw_only=True, tag="call.gated"):
-    """The call waits for a time that the provider named."""
+    """The call is waiting, as requested by the provider."""
 
     call_id: str
     until_ms: int
@@ -410,7 +411,7 @@ class CallGated(RunEvent, frozen=True, kw_only=True, tag="call.gated"):
 
 
 class TargetSwitched(RunEvent, frozen=True, kw_only=True, tag="target.switched"):
-    """Another target answers, and the user is told why."""
+    """The call switched to another target, for the given reason."""
 
     from_target: str
     to_target: str
@@ -418,7 +419,7 @@ class TargetSwitched(RunEvent, frozen=True, kw_only=True, tag="target.switched")
 
 
 class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
-    """What one call used."""
+    """Usage of one call."""
 
     call_id: str
     target: str = ""
@@ -429,11 +430,11 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
-    estimated: bool = False  # the provider didn't report all of it, so some is Holdfast's estimate
+    estimated: bool = False  # partly estimated, because the provider's report is incomplete
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
-    """The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates."""
+    """The conversation up to `upto_seq` was summarized for the model. Token counts are estimates."""
 
     upto_seq: int
     summary: str
@@ -442,13 +443,13 @@ class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compact
 
 
 class AttachmentsSaved(RunEvent, frozen=True, kw_only=True, tag="attachments.saved"):
-    """Attached files that the model can't read directly are in the workspace, or could not be put there."""
+    """Attached files that the model can't read directly were saved in the workspace, or couldn't be saved."""
 
     files: tuple[SavedFile, ...]
 
 
 class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
-    """Someone wants the run to stop."""
+    """A stop of the run was requested."""
 
     run_id: str
     cause: str = "user_stop"
@@ -456,13 +457,13 @@ class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
 
 
 class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run.resumed"):
-    """The run continues after a `crash` or a `restart`."""
+    """The run resumed after a `crash` or a `restart`."""
 
     after: str
 
 
 class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run.ended"):
-    """The run's one true ending; `refused_actions` counts the tool calls that nobody allowed."""
+    """The run's only terminal event. `refused_actions` counts tool calls that weren't approved."""
 
     outcome: OutcomeKind
     cause: str = ""
@@ -472,7 +473,7 @@ class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run.ended"):
 
 
 class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
-    """Output of a run that became readable after its ending: the stored bodies, in order."""
+    """Output of a run that became readable after it ended: the stored bodies, in order."""
 
     run_id: str
     events: tuple[msgspec.Raw, ...]

@@ -1,4 +1,4 @@
-"""What a run asks a person or its client, and how that is settled."""
+"""Approvals, questions and client tool calls, and how they're resolved."""
 
 from typing import TypeAlias
 
@@ -7,29 +7,29 @@ from holdfast.values import Action, Choice, ClientTool, ClientToolResult, GrantO
 
 
 class _OfApproval:
-    """An event about an ask that is an approval."""
+    """An event about an approval."""
 
     __slots__ = ()
 
     @property
     def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for approvals and questions."""
+        """Return the id, under a name shared by approvals and questions."""
         return self.approval_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
 
 
 class _OfQuestion:
-    """An event about an ask that is a question."""
+    """An event about a question."""
 
     __slots__ = ()
 
     @property
     def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for approvals and questions."""
+        """Return the id, under a name shared by approvals and questions."""
         return self.question_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
 
 
 class ApprovalAsked(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.asked"):
-    """A person must decide on one exact action."""
+    """One exact action needs a person's approval."""
 
     approval_id: str
     tool_call_id: str
@@ -37,13 +37,13 @@ class ApprovalAsked(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="appro
     findings: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ("once", "session", "always", "deny")
     expires_at_ms: int = 0
-    headline: str = ""  # what it does and why it asks, in one line
+    headline: str = ""  # the action and the reason for the approval, in one line
     offers: tuple[GrantOffer, ...] = ()  # what "session" and "always" can store, narrowest first
-    once_because: str = ""  # why "session" and "always" are not among the choices
+    once_because: str = ""  # why "session" and "always" aren't available
 
 
 class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="approval.answered"):
-    """A person decided."""
+    """A person answered an approval."""
 
     run_id: str
     approval_id: str
@@ -51,24 +51,24 @@ class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="appro
     by: str = ""
     reason: str = ""
     width: Width = "exact"
-    steps: tuple[PlanStep, ...] = ()  # of a plan that the person changed before accepting it
+    steps: tuple[PlanStep, ...] = ()  # of a plan that the person edited before accepting it
 
 
 class ApprovalExpired(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.expired"):
-    """Nobody decided in time, so the action is not run."""
+    """No one answered in time, so the action isn't run."""
 
     approval_id: str
 
 
 class ApprovalWithdrawn(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.withdrawn"):
-    """The action is no longer wanted, so the approval can no longer be given."""
+    """The approval was withdrawn because the action is no longer needed."""
 
     approval_id: str
     cause: str
 
 
 class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.asked"):
-    """The model, or one of its tools, asks a person."""
+    """The model, or one of its tools, asked a person a question."""
 
     question_id: str
     tool_call_id: str
@@ -78,42 +78,42 @@ class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="quest
 
 
 class QuestionAnswered(Input, _OfQuestion, frozen=True, kw_only=True, tag="question.answered"):
-    """A person answered; a `reason` says why there is no answer."""
+    """A person answered a question. `reason` explains a missing answer."""
 
     run_id: str
     question_id: str
     answer: str
     by: str = ""
     reason: str = ""
-    client_id: str = ""  # the client's own id of what the person wrote
+    client_id: str = ""  # the client's id of the person's message
 
 
 class QuestionExpired(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.expired"):
-    """Nobody answered in time."""
+    """No one answered the question in time."""
 
     question_id: str
 
 
 class QuestionWithdrawn(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.withdrawn"):
-    """The question is no longer open."""
+    """The question was withdrawn."""
 
     question_id: str
     cause: str
 
 
 class _OfClientTools:
-    """An event about an ask that the client answers: tool calls that it runs itself."""
+    """An event about tool calls that the client runs."""
 
     __slots__ = ()
 
     @property
     def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for all asks."""
+        """Return the id, under a name shared by all requests."""
         return self.client_tools_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
 
 
 class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.asked"):
-    """The client must run these tool calls, which are for tools that it brought."""
+    """The client must run these calls to its own tools."""
 
     client_tools_id: str
     tool_call_ids: tuple[str, ...]
@@ -121,12 +121,12 @@ class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag=
 
 
 class ClientToolsAnswered(Input, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.answered"):
-    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow."""
+    """The client returned the results. `tools` and `tool_choice` apply to the next calls."""
 
     run_id: str
     client_tools_id: str
     results: tuple[ClientToolResult, ...]
-    tools: tuple[ClientTool, ...] | None = None  # None: as before
+    tools: tuple[ClientTool, ...] | None = None  # None: unchanged
     tool_choice: str = ""
     by: str = ""
 
@@ -138,7 +138,7 @@ class ClientToolsExpired(RunEvent, _OfClientTools, frozen=True, kw_only=True, ta
 
 
 class ClientToolsWithdrawn(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.withdrawn"):
-    """The results are no longer wanted."""
+    """The results are no longer needed."""
 
     client_tools_id: str
     cause: str

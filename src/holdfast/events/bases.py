@@ -1,20 +1,20 @@
-"""What all events have in common, and who may append which."""
+"""The base classes of events, which define who can append them."""
 
 import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """Something that happened, and when (milliseconds of Unix time)."""
+    """An event and its time (milliseconds of Unix time)."""
 
     at_ms: int
 
 
 class Input(Event, frozen=True, kw_only=True):
-    """An event that anyone may append."""
+    """An event that anyone can append."""
 
 
 class OwnedEvent(Event, frozen=True, kw_only=True):
-    """An event that only the owner of the log may append."""
+    """An event that only the owner of the log can append."""
 
 
 class ForeignEvent(Event, frozen=True, kw_only=True, tag=False):
@@ -26,6 +26,6 @@ class ForeignEvent(Event, frozen=True, kw_only=True, tag=False):
 
 
 class RunEvent(OwnedEvent, frozen=True, kw_only=True):
-    """An event that only the owner of the run may append."""
+    """An event that only the owner of the run can append."""
 
     run_id: str

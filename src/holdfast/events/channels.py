@@ -1,4 +1,4 @@
-"""What happens in the log of a channel: who may talk, what came in, and which session a chat belongs to."""
+"""Events in a channel's log: access, incoming updates, and the session of each chat."""
 
 from typing import Literal, TypeAlias
 
@@ -8,21 +8,21 @@ UpdateBecame: TypeAlias = Literal["message", "steer", "edit", "command", "answer
 
 
 class ChannelConnected(OwnedEvent, frozen=True, kw_only=True, tag="channel.connected"):
-    """The platform answers; `account` is the name that it knows this channel by."""
+    """The channel connected. `account` is its name on the platform."""
 
     account: str = ""
-    missed: str = ""  # what it may not have told since the connection before, in words
+    missed: str = ""  # updates possibly missed since the previous connection, as text
 
 
 class ChannelFailed(OwnedEvent, frozen=True, kw_only=True, tag="channel.failed"):
-    """The platform doesn't answer, or refuses the channel. It is tried again."""
+    """The platform didn't respond or rejected the channel. Holdfast retries."""
 
     why: str
     hint: str = ""
 
 
 class ChannelCodeMade(Input, frozen=True, kw_only=True, tag="channel.code_made"):
-    """Whoever sends this code to the channel may talk to it; the log has only its digest."""
+    """A pairing code was created. The log has only its digest."""
 
     digest: str
     expires_at_ms: int
@@ -30,14 +30,14 @@ class ChannelCodeMade(Input, frozen=True, kw_only=True, tag="channel.code_made")
 
 
 class ChannelCodeTried(OwnedEvent, frozen=True, kw_only=True, tag="channel.code_tried"):
-    """Someone sent a wrong code; or `code` is the digest of a right one that they don't need: it is void."""
+    """Someone sent a wrong code, or voided the valid code with the digest `code` by sending it needlessly."""
 
     user: str
     code: str = ""
 
 
 class ChannelUserAllowed(Input, frozen=True, kw_only=True, tag="channel.user_allowed"):
-    """This person may talk, and with the role `approver` also approve. A code that let them in is used up."""
+    """A person got access to talk and, as `approver`, to approve. Their pairing code is used up."""
 
     user: str
     name: str = ""
@@ -47,28 +47,28 @@ class ChannelUserAllowed(Input, frozen=True, kw_only=True, tag="channel.user_all
 
 
 class ChannelUserRevoked(Input, frozen=True, kw_only=True, tag="channel.user_revoked"):
-    """This person may no longer talk, whatever the settings say."""
+    """A person's access was revoked, overriding the configuration."""
 
     user: str
     by: str = ""
 
 
 class ChannelChatBound(OwnedEvent, frozen=True, kw_only=True, tag="channel.chat_bound"):
-    """From here on, what is said in this chat belongs to this session."""
+    """The chat was bound to this session."""
 
     chat: str
     session_id: str
 
 
 class ChannelModelChosen(OwnedEvent, frozen=True, kw_only=True, tag="channel.model_chosen"):
-    """Messages of this chat go to this model; an empty name is the channel's own."""
+    """The chat's model was set. An empty name means the channel's default."""
 
     chat: str
     model: str = ""
 
 
 class ChannelUpdateTaken(OwnedEvent, frozen=True, kw_only=True, tag="channel.update_taken"):
-    """Something that came in, and what it became. The same key again is a repeat, and becomes nothing."""
+    """An incoming update and its outcome. Updates with the same key are duplicates and ignored."""
 
     key: str
     became: UpdateBecame
@@ -76,24 +76,24 @@ class ChannelUpdateTaken(OwnedEvent, frozen=True, kw_only=True, tag="channel.upd
     user: str = ""
     platform_id: str = ""  # of the message
     session_id: str = ""
-    message_id: str = ""  # awaits an answer
+    message_id: str = ""  # it awaits an answer
     why: str = ""
-    conversation: str = ""  # where the platform lists it, if one can catch up from there
+    conversation: str = ""  # its position on the platform, for catching up
 
 
 class ChannelResultWanted(Input, frozen=True, kw_only=True, tag="channel.result_wanted"):
-    """This chat is to be told what becomes of a message that came from elsewhere, such as a trigger."""
+    """This chat receives the result of a message from elsewhere, such as a trigger."""
 
     chat: str
     session_id: str
     message_id: str
     by: str = ""
-    title: str = ""  # how people know it: the name of the trigger
+    title: str = ""  # its name for people: the trigger's name
 
 
 class ChannelMessageSettled(OwnedEvent, frozen=True, kw_only=True, tag="channel.message_settled"):
-    """What there is to say about this message is intended."""
+    """The message is complete: all its deliveries are intended."""
 
     message_id: str
     why: str = ""
-    chat: str = ""  # whose wish to know is settled; empty: that of the chat that it came from
+    chat: str = ""  # the chat that is done; empty: the chat it came from

@@ -1,4 +1,4 @@
-"""What happens to sub-agents: in their parent's log how they start and end, in their own who was told."""
+"""Events about sub-agents: start and end in the parent's log, delivery of the result in their own."""
 
 from typing import TypeAlias
 
@@ -17,9 +17,9 @@ from holdfast.values import ChildUsage, OutcomeKind, RunSettings
 
 
 class ChildStarted(RunEvent, frozen=True, kw_only=True, tag="child.started"):
-    """A sub-agent is about to be created under these ids; `settings.budget` is reserved for it from here on.
+    """A sub-agent is about to be created with these ids. `settings.budget` is reserved for it.
 
-    `outlives` says that a stop of the parent doesn't stop it.
+    With `outlives`, stopping the parent doesn't stop it.
     """
 
     child_id: str  # its session
@@ -33,10 +33,10 @@ class ChildStarted(RunEvent, frozen=True, kw_only=True, tag="child.started"):
 
 
 class ChildEnded(Input, frozen=True, kw_only=True, tag="child.ended"):
-    """A sub-agent of this run ended: what it reserved is free again, and this is what it used.
+    """A sub-agent of this run ended. Its reservation is released, and this is its usage.
 
-    `result` is the answer of one that the run waited for, and `blob` the whole where that was cut. The answer
-    of one in the background is the message in the same append.
+    `result` is the answer of one that the run waited for, and `blob` the full text if that was shortened. The
+    answer of a background sub-agent is the message in the same append.
     """
 
     run_id: str
@@ -49,9 +49,9 @@ class ChildEnded(Input, frozen=True, kw_only=True, tag="child.ended"):
 
 
 class ChildAsked(Input, frozen=True, kw_only=True, tag="child.asked"):
-    """A sub-agent of this run, or one of its own sub-agents, asks a person.
+    """A sub-agent of this run, at any level, has a pending request.
 
-    `ask` is as in the log of the one who asks. It is answered there, under its id.
+    `ask` is a copy from the sub-agent's log. It's answered there, under its id.
     """
 
     run_id: str
@@ -70,7 +70,7 @@ PersonAskSettled: TypeAlias = (
 
 
 class ChildAskSettled(Input, frozen=True, kw_only=True, tag="child.ask_settled"):
-    """What a sub-agent asked needs no answer any more; `settled` is as in the log of the one who asked."""
+    """A sub-agent's request was resolved. `settled` is a copy from the sub-agent's log."""
 
     run_id: str
     child_id: str
@@ -78,6 +78,6 @@ class ChildAskSettled(Input, frozen=True, kw_only=True, tag="child.ask_settled")
 
 
 class ParentTold(Input, frozen=True, kw_only=True, tag="parent.told"):
-    """The parent's log has this sub-agent's ending, or the parent is gone."""
+    """The parent's log has this sub-agent's result, or the parent was deleted."""
 
     gone: bool = False

@@ -1,17 +1,18 @@
-"""What is said to a chat platform or another program: an event before it is said, and what became of it.
+"""Deliveries to a chat platform or another program: the intent before sending, and the outcome.
 
-The key of a delivery is its run, its message and its part. The owner of the log sends; anyone may intend.
+The key of a delivery is its run, message and part. Anyone can intend a delivery; the owner of the log sends
+it.
 """
 
 from holdfast.events.bases import Input, OwnedEvent
 
 
 class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"):
-    """Something is to be said.
+    """A delivery is intended.
 
-    Either `body` has the words, or `message` says which words of the run's session are meant: `answer`,
-    `ending`, `preview`, `file` or the id of an ask. Words and files of a session stay in its log alone, and
-    go with it.
+    Either `body` has the text, or `message` selects content of the run's session: `answer`, `ending`,
+    `preview`, `file` or the id of a request. A session's text and files stay in its own log, and are deleted
+    with it.
     """
 
     chat: str
@@ -21,49 +22,49 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     run: str = ""
     session_id: str = ""
     body: str = ""
-    edits: str = ""  # the key of the delivery that this one changes; empty: it is a new message
-    reply_to: str = ""  # the platform's id of the message that this answers
-    format: int = 1  # how the words are converted and split
-    head: str = ""  # what they are about, for a chat that didn't ask for them: the name of a trigger
-    removes: bool = False  # the message of `edits` is to be deleted
+    edits: str = ""  # the key of the delivery to edit; empty: a new message
+    reply_to: str = ""  # the platform's id of the message to reply to
+    format: int = 1  # how the text is converted and split
+    head: str = ""  # the source, for a chat that didn't request it: the name of a trigger
+    removes: bool = False  # delete the message of `edits`
 
     @property
     def key(self) -> str:
-        """What tells this delivery from all others."""
+        """Return the unique key of this delivery."""
         return f"{self.run}/{self.message}/{self.part}"
 
 
 class DeliveryAttempted(OwnedEvent, frozen=True, kw_only=True, tag="delivery.attempted"):
-    """From here on it may have arrived; `marked` says that it tells people that it may be a repeat."""
+    """The delivery is being sent and may have arrived. `marked` adds a note that it may be a repeat."""
 
     delivery: str
     nth: int = 1
     marked: bool = False
-    absent: bool = False  # the platform was asked, and has nothing of earlier attempts
+    absent: bool = False  # the platform confirmed that it has no earlier attempt
 
 
 class DeliveryConfirmed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.confirmed"):
-    """The platform has it, under its own id."""
+    """The platform confirmed it, with the platform's id."""
 
     delivery: str
     platform_id: str = ""
-    found: bool = False  # the platform's answer was lost, and the message was found there by its key
+    found: bool = False  # the platform's response was lost, but the message was found there by its key
 
 
 class DeliveryPostponed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.postponed"):
-    """It certainly didn't arrive, and is sent again at this time."""
+    """It didn't arrive, and will be resent at this time."""
 
     delivery: str
     why: str
     until_ms: int
-    plain: bool = False  # the platform refused its formatting: it is sent once more, as plain text
-    anew: bool = False  # the message that it changes can't be changed: it is sent as a new one
+    plain: bool = False  # the platform rejected its formatting, so it's resent as plain text
+    anew: bool = False  # the message can't be edited, so it's sent as a new one
 
 
 class DeliveryRejected(OwnedEvent, frozen=True, kw_only=True, tag="delivery.rejected"):
-    """The platform doesn't take it; `ends_chat` says that it takes nothing for this chat.
+    """The platform rejected it. With `ends_chat`, it rejects everything for this chat.
 
-    One that is `moot` was no longer needed when its turn came, such as the preview of a complete answer.
+    A `moot` delivery was no longer needed, such as the preview of a complete answer.
     """
 
     delivery: str
@@ -73,9 +74,9 @@ class DeliveryRejected(OwnedEvent, frozen=True, kw_only=True, tag="delivery.reje
 
 
 class DeliveryUnknown(OwnedEvent, frozen=True, kw_only=True, tag="delivery.unknown"):
-    """It may have arrived. It is sent once more, marked as a possible repeat, unless `given_up`."""
+    """It may have arrived. It's resent once, marked as a possible repeat, unless `given_up`."""
 
     delivery: str
     why: str
     given_up: bool = False
-    until_ms: int = 0  # when it is sent again; 0: at once
+    until_ms: int = 0  # when it's resent; 0: immediately

@@ -1,4 +1,4 @@
-"""What happens to a memory: a log of its own, in which each change has the text before and after."""
+"""Events in a memory's log. Each change has the text before and after."""
 
 from typing import Literal
 
@@ -7,16 +7,17 @@ from holdfast.values import MemoryOrigin
 
 
 class MemoryProposed(Input, frozen=True, kw_only=True, tag="memory.proposed"):
-    """The agent wants to remember something; it counts only if a person accepts it.
+    """An agent proposed a memory, which needs a person's approval.
 
-    `because` says what in the run's context wasn't the owner's own words; empty if people are always asked.
+    `because` lists the parts of the run's context that aren't from the owner; empty if approval is always
+    needed.
     """
 
     change_id: str
     document: str
     before: str
     after: str
-    old: str = ""  # the text that `new` replaces; empty: it is added
+    old: str = ""  # the text to replace with `new`; empty: append
     new: str = ""
     reason: str = ""
     because: tuple[str, ...] = ()
@@ -24,7 +25,7 @@ class MemoryProposed(Input, frozen=True, kw_only=True, tag="memory.proposed"):
 
 
 class MemoryWritten(Input, frozen=True, kw_only=True, tag="memory.written"):
-    """A document has another text; nothing changed if it no longer had the text before."""
+    """A document changed. Without effect if it no longer has the text `before`."""
 
     change_id: str
     document: str
@@ -32,19 +33,19 @@ class MemoryWritten(Input, frozen=True, kw_only=True, tag="memory.written"):
     after: str
     how: Literal["auto", "accepted", "edited", "imported", "rolled_back", "kept"]
     reason: str = ""
-    by: str = ""  # the name of the key of the person; empty if it was the agent
+    by: str = ""  # the person's API key; empty for the agent
     to_seq: int = 0  # of a rollback
     origin: MemoryOrigin | None = None
 
 
 class MemoryRejected(Input, frozen=True, kw_only=True, tag="memory.rejected"):
-    """A person doesn't want this to be remembered."""
+    """A person rejected a proposal."""
 
     change_id: str
     by: str = ""
 
 
 class ContextRead(RunEvent, frozen=True, kw_only=True, tag="context.read"):
-    """The model is shown something from outside besides the conversation: files, descriptions of tools."""
+    """The model saw outside content besides the conversation: files or tool descriptions."""
 
     sources: tuple[str, ...]

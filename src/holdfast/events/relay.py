@@ -1,4 +1,4 @@
-"""What is kept of calls that other programs make through the relay."""
+"""Records of relayed calls."""
 
 from typing import Literal
 
@@ -7,12 +7,12 @@ from holdfast.values import Failure
 
 
 class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
-    """The record of a relayed call, written when it is over: who asked which target, and what it used."""
+    """The record of a completed relayed call: its key, target and usage."""
 
     call_id: str
     key: str  # the name of the API key
     wire: str  # the protocol of the client
-    model: str = ""  # the name that the client asked for
+    model: str = ""  # the model name in the request
     target: str = ""  # the target of the last attempt
     outcome: Literal["completed", "failed", "cancelled"] = "completed"
     failure: Failure | None = None

@@ -50,7 +50,7 @@ class AppendOnlyText:
         return self._restart(self._repeating[: self._repeated] + text)
 
     def _restart(self, text: str) -> str:
-        # If the new text only continues after what was said, nothing has to be retracted.
+        # If the new text only extends the old one, nothing has to be retracted.
         known, self._repeating, self._repeated = self._repeating, "", 0
         return text[len(known) :] if text.startswith(known) else RESTARTED + text
 

@@ -82,7 +82,7 @@ def settlement(event: e.AskSettled) -> Settlement:
 
 
 def expired(asked: e.AskAsked, at_ms: int) -> e.ApprovalExpired | e.QuestionExpired | e.ClientToolsExpired:
-    """The event for an ask that nobody answered in time."""
+    """Return the event for an expired request."""
     match asked:
         case e.ApprovalAsked():
             return e.ApprovalExpired(at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id)

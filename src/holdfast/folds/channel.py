@@ -37,12 +37,12 @@ class TakenMessage:
     session_id: str
     message_id: str
     platform_id: str
-    is_from_elsewhere: bool = False  # the chat is only told what becomes of it
+    is_from_elsewhere: bool = False  # the chat only receives its result
     title: str = ""  # of what it is from, if that is elsewhere
 
     @property
     def awaited_as(self) -> str:
-        """What tells it from others that are awaited."""
+        """Return its key among awaited messages."""
         return f"{self.message_id}@{self.chat}" if self.is_from_elsewhere else self.message_id
 
 
@@ -60,7 +60,7 @@ class ChannelState:
 
     account: str = ""
     accounts: dict[str, int] = field(default_factory=dict[str, int])  # all that it has had, in order
-    trouble: str = ""  # why the platform doesn't work; empty: it does, or nobody has tried yet
+    trouble: str = ""  # why the platform failed; empty: connected, or not tried yet
     hint: str = ""
     since_ms: int = 0  # of the connection, or of the trouble
     is_connected: bool = False
@@ -68,7 +68,7 @@ class ChannelState:
     wrong_tries: int = 0
     users: dict[str, ChannelUser] = field(default_factory=dict[str, ChannelUser])
     revoked: set[str] = field(default_factory=set[str])
-    refused: dict[str, None] = field(default_factory=dict[str, None])  # users who were told so once
+    refused: dict[str, None] = field(default_factory=dict[str, None])  # users who got a refusal
     keys: dict[str, None] = field(default_factory=dict[str, None])  # of updates that were taken
     sessions: dict[str, str] = field(default_factory=dict[str, str])  # chat -> its session now
     chats: dict[str, str] = field(default_factory=dict[str, str])  # session -> its chat, also earlier ones
@@ -85,12 +85,12 @@ class ChannelState:
     outbox: Outbox = field(default_factory=Outbox)
 
     def of_account(self, name: str) -> str:
-        """What only the account numbers, such as its messages, with a name that no other account gives."""
+        """Qualify an id that is unique only within the account, such as a message id."""
         number = self.accounts.get(self.account, 0)
         return f"{number}/{name}" if number and name else name
 
     def numbered(self, name: str) -> str:
-        """What the account calls this itself; empty if another account named it."""
+        """Return the account's own id; empty if it belongs to another account."""
         number, slash, rest = name.rpartition("/")
         return rest if (int(number) if slash else 0) == self.accounts.get(self.account, 0) else ""
 
@@ -101,7 +101,7 @@ class ChannelState:
         return list(dict.fromkeys([*now, *(one.session_id for one in awaited)]))
 
     def told_in(self, chat: str) -> list[str]:
-        """All sessions of which a chat is told, also those that began elsewhere."""
+        """Return all sessions whose results a chat receives, including those from elsewhere."""
         awaited = (one.session_id for one in self.awaited.values() if one.chat == chat)
         return list(dict.fromkeys([*self.sessions_in(chat), *awaited]))
 
@@ -111,7 +111,7 @@ class ChannelState:
 
 
 def code_digest(log_id: str, text: str) -> str:
-    """What the log has of a pairing code."""
+    """Return the digest of a pairing code, as stored in the log."""
     return sha256(f"{log_id}/{text.strip().upper()}".encode()).hexdigest()
 
 

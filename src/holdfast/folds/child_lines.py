@@ -10,7 +10,7 @@ LINE_CHARS_MAX = 120
 
 
 def progress_line(event: e.Event) -> str:
-    """What the event says about a sub-agent's progress, in one line; empty if it says nothing."""
+    """Describe a sub-agent's progress in one line; empty for other events."""
     match event:
         case e.ToolAsked():
             return short(tool_line(event.name, event.args))
@@ -39,7 +39,7 @@ def short(text: str) -> str:
 
 
 def last_line(entries: Sequence[Entry]) -> str:
-    """What was said or done last."""
+    """Return the last line of progress."""
     for entry in reversed(entries):
         if isinstance(entry, ToolCard):
             return short(tool_line(entry.name, entry.args))
@@ -49,7 +49,7 @@ def last_line(entries: Sequence[Entry]) -> str:
 
 
 def tail_of(transcript: Transcript, *, lines: int) -> str:
-    """The last lines of what was said and done in a session."""
+    """Return the last lines of a session's progress."""
     told = [line for entry in transcript.entries for line in _told(entry)]
     return "\n".join(told[-lines:])
 

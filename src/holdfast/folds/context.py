@@ -46,7 +46,7 @@ _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 
 @dataclass(slots=True)
 class _Answer:
-    """One call's answer as it is gathered: what was said, and its tool cards in order."""
+    """One call's answer as it's collected: its text, and its tool cards in order."""
 
     run_id: str
     items: list[Said] = field(default_factory=list[Said])
@@ -181,7 +181,7 @@ def _is_final(run: RunView, entry: Entry) -> bool:
 
 
 def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
-    """What `context_for` would be if this summary took the place of everything up to `upto_seq`."""
+    """Return `context_for` with this summary in place of everything up to `upto_seq`."""
     _, entries = since_summary(transcript, run_id)
     told = _with_plan(transcript, summary, upto_seq)
     return _summarized(transcript, run_id, told, [entry for entry in entries if entry.seq > upto_seq])
@@ -234,7 +234,7 @@ def _saved_note(file: SavedFile) -> str:
 
 
 def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
-    """What a call of this run is shown: the summary of the older part, if any, and what follows it."""
+    """Return the summary of the older part, if any, and the entries after it."""
     run = transcript.runs[run_id]
     entries = _entries_up_to(transcript, run)
     summary = _last_compaction(transcript, run, entries)

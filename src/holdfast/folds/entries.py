@@ -32,7 +32,7 @@ def _tail() -> Gathered:
 
 @dataclass(slots=True, kw_only=True)
 class _RunEntry:
-    """What every entry has: its event's seq and time, and its run."""
+    """The base of entries: the event's seq and time, and its run."""
 
     seq: int
     at_ms: int

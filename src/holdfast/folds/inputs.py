@@ -1,4 +1,4 @@
-"""What people sent to a session: each message has exactly one visible state, and the queue has one order."""
+"""The messages of a session. Each has exactly one visible state, and the queue has one order."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -75,7 +75,7 @@ class InputState:
         )
         self.messages[message.message_id] = message
         self.sources[message.message_id] = event.source
-        # The ending of a sub-agent is nobody's own words.
+        # A sub-agent's result isn't a person's message.
         self.keys[message.message_id] = {f"sub-agent {event.child}" if event.child else event.key}
         if message.mode in {"steer", "redirect"} and run_is_open:
             message.state = MessageState.STEERING

@@ -31,7 +31,7 @@ class Memory:
 
     @property
     def document(self) -> str:
-        """What is always shown to the model."""
+        """Return the main document, which the model always sees."""
         return self.texts.get(DOCUMENT, "")
 
     @property
@@ -44,7 +44,7 @@ class Memory:
         return change_id in self.settled or change_id in self.proposals
 
     def has_made(self, change_id: str) -> bool:
-        """Whether the change was made, also if it was taken back since."""
+        """Return whether the change was made, even if it was undone since."""
         return any(event.change_id == change_id for _, event in self.history)
 
 

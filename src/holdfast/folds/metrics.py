@@ -41,7 +41,7 @@ class OpenAttempt:
 
 @dataclass(slots=True)
 class Metrics:
-    """What happened since the process started; sets and maps only have what is open or configured."""
+    """Counters since the process started. Sets and maps only contain open or configured items."""
 
     runs_started: int = 0
     runs_resumed: int = 0

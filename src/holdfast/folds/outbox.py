@@ -1,4 +1,4 @@
-"""The outbox of a log: what is to be said, in order for each chat, and what became of it."""
+"""The outbox of a log: deliveries in order per chat, with their status."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ SETTLED_MAX = 20_000  # how many settled deliveries are remembered, to know repe
 
 @dataclass(slots=True)
 class OutboxEntry:
-    """One message to a platform, from its intent to what became of it.
+    """One delivery to a platform, from its intent to its outcome.
 
-    `may_have_arrived` says that an attempt is unaccounted for, so that another one has to be marked.
+    `may_have_arrived` means that an attempt is unconfirmed, so that another one has to be marked.
     """
 
     intended: e.DeliveryIntended
@@ -29,7 +29,7 @@ class OutboxEntry:
     may_have_arrived: bool = False
     was_marked: bool = False
     is_plain: bool = False  # the platform refused its formatting
-    is_anew: bool = False  # what it should change can't be changed, so it is a message of its own
+    is_anew: bool = False  # the message can't be edited, so it's sent as a new one
     attempted_ms: int = 0
     unknowns: int = 0
     platform_id: str = ""
@@ -40,12 +40,12 @@ class OutboxEntry:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is a message of its own; one that isn't can be sent again without harm."""
+        """Return whether it's a new message; edits and removals are safe to repeat."""
         return not self.intended.edits or self.is_anew
 
     @property
     def key(self) -> str:
-        """What tells it from all others."""
+        """Return its unique key."""
         return self.intended.key
 
     @property

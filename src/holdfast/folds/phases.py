@@ -78,7 +78,7 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },
-        # What a run began before it saw the stop may come after it, because inputs don't wait for runs.
+        # Events of work started before the stop can follow it, because inputs don't wait for runs.
         Phase.STOPPING: {
             **dict.fromkeys(_BEGINS_SOMETHING, Phase.STOPPING),
             **dict.fromkeys(_WINDS_DOWN, Phase.STOPPING),

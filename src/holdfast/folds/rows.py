@@ -1,4 +1,4 @@
-"""What a store keeps beside the log for fast lists and look-ups: rows, search text, blob names.
+"""Indexes that a store keeps for fast lists and lookups: rows, search text, blob names.
 
 Each is a pure function of the previous row and one event. So a store can write it in the event's own
 transaction, and can always rebuild it from the log.
@@ -51,8 +51,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     purge_at_ms: int = 0
     messages: int = 0
-    # What waits to be delivered, separated by spaces: ids of messages for a running agent that no run has
-    # received, and of a sub-agent's session `parent` until its ending was told.
+    # Pending deliveries, separated by spaces: ids of messages for a running agent that no run has
+    # received, and `parent` in a sub-agent's session until its result was delivered.
     steers: str = ""
 
 
@@ -86,7 +86,7 @@ class AskRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits_for(self) -> Literal["person", "client", "nobody"]:
-        """Who can still answer it."""
+        """Return who can still answer it."""
         if self.state != "open":
             return "nobody"
         return "client" if self.kind == "client_tools" else "person"

@@ -36,7 +36,7 @@ class _Contradiction(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What calls have used so far; the cost is None as soon as one call's cost is unknown."""
+    """The usage of calls so far. The cost is None if one call's cost is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -143,7 +143,7 @@ class Run:
     started_ms: int = 0
     taken_up_ms: int = 0  # when a process last started to work on it
     paused_ms: int = 0  # since then, time spent waiting for people or without a process
-    waiting_since_ms: int = 0  # 0 while it waits for nobody
+    waiting_since_ms: int = 0  # 0 while it isn't waiting for anyone
     answers: bool = True  # whether the newest call is part of the conversation
     context_tokens: int = 0  # sent and received by the newest such call
     resumptions: int = 0
@@ -161,12 +161,12 @@ class Run:
 
     @property
     def is_planning(self) -> bool:
-        """Whether it may only read, because nobody has accepted its plan yet."""
+        """Return whether it's read-only, because its plan isn't accepted yet."""
         return self.settings.plan_first and not self.plan_accepted
 
     @property
     def refused_actions(self) -> int:
-        """How many tool calls did nothing because nobody allowed them."""
+        """Return the number of tool calls that weren't approved."""
         endings = [call.ended.ending for call in self.tools.values() if call.ended is not None]
         return sum(ending in _NOT_ALLOWED for ending in endings)
 
@@ -200,7 +200,7 @@ class Run:
 
     @property
     def person_asks(self) -> dict[str, AskStatus]:
-        """What a person is, or was, asked: by the run itself, and by its sub-agents and theirs."""
+        """Return all requests of the run and its sub-agents at all levels."""
         own = {id_: ask for id_, ask in self.asks.items() if not isinstance(ask.asked, e.ClientToolsAsked)}
         return own | self.child_asks
 
@@ -236,7 +236,7 @@ class Run:
 
     @property
     def used_by_children(self) -> ChildUsage:
-        """What the sub-agents that ended used."""
+        """Return the usage of ended sub-agents."""
         ended = [child.ended.used for child in self.children.values() if child.ended is not None]
         return ChildUsage(
             input_tokens=sum(used.input_tokens for used in ended),
@@ -246,7 +246,7 @@ class Run:
         )
 
     def owner_of(self, tool: str) -> ToolOwner:
-        """Who runs calls of the tool that the model asks for now."""
+        """Return the owner of the tool that the model calls now."""
         return "client" if any(one.name == tool for one in self.client_tools) else "holdfast"
 
     def worked_ms(self, now_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""What people see of one run: each event adds an entry, changes one, or does neither.
+"""The visible entries of one run. Each event adds an entry, changes one, or does neither.
 
 Text belongs to the last attempt that started before it.
 """
@@ -58,7 +58,7 @@ class RunView:
     workspace: str = ""  # empty is the server's own
     purpose: RunPurpose = "answer"
     key: str = ""  # the name of the API key that started it
-    is_given_more: bool = False  # its caller sent instructions or tools along, or nobody is there
+    is_given_more: bool = False  # its caller sent instructions or tools, or it's unattended
     sources: tuple[str, ...] = ()  # what the model is shown besides the conversation
     updated_ms: int = 0
     has_begun: bool = False
@@ -314,7 +314,7 @@ def _ended(run: RunView, seq: int, event: e.RunEnded) -> Ending:
 
 
 def close_asks(run: RunView) -> None:
-    """Close the asks of an ended run: nobody can answer them."""
+    """Close the requests of an ended run, which can no longer be answered."""
     for ask_id in run.asks:
         _settle(run, ask_id, Settlement("withdrawn", reason="run_ended"))
 

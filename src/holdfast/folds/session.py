@@ -66,7 +66,7 @@ class Session:
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
-    mode_set_by: str = ""  # empty: nobody set it
+    mode_set_by: str = ""  # empty: not set
     mode_workspace: str = ""  # where allow-workspace holds
     folder: str = ""  # the workspace of the newest run that started; empty: the configured one
     has_moved: bool = False  # a person let other machines continue it without its files
@@ -75,11 +75,11 @@ class Session:
     undos: dict[str, OpenUndo] = field(default_factory=dict[str, OpenUndo])  # by id, oldest first
 
     def is_undone(self, run_id: str) -> bool:
-        """Whether an undo took back what the run changed."""
+        """Return whether the run's changes were undone."""
         return any(run_id in each.undo.runs and not each.files_redone for each in self.undos.values())
 
     def undone_from(self, run_id: str) -> tuple[str, ...]:
-        """The runs that an undo of this run took back, itself among them; empty if there is none."""
+        """Return the runs that were undone with this run, including itself; empty if it wasn't undone."""
         found = (each.undo for each in self.undos.values() if not each.files_redone)
         return next((undo.runs for undo in found if undo.run_id == run_id and run_id in undo.runs), ())
 
@@ -116,7 +116,7 @@ class Session:
 
     @property
     def usage(self) -> Tally:
-        """What all runs used."""
+        """Return the usage of all runs."""
         total = Tally()
         for run in self.runs.values():
             total.add(run.usage)
@@ -174,7 +174,7 @@ def _parent_told(session: Session, _: int, _event: e.ParentTold) -> None:
 
 
 def _apart(session: Session, seq: int, event: e.Event) -> None:
-    """A relayed call is counted beside the log, and logs of features have folds of their own."""
+    """Ignore events with other folds: relayed calls, and logs of features."""
 
 
 def _created(session: Session, _: int, event: e.SessionCreated) -> None:

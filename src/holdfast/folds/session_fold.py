@@ -44,7 +44,7 @@ _MILESTONES: frozenset[type[e.Event]] = frozenset(
 
 
 class RunReadModel(Protocol):
-    """What readers see of a folded run; read-only."""
+    """A read-only view of a folded run."""
 
     @property
     def state(self) -> Run:
@@ -58,7 +58,7 @@ class RunReadModel(Protocol):
 
     @property
     def added_text(self) -> str:
-        """What the newest event adds to the answer in views that can't retract text."""
+        """Return the newest event's addition to the answer, for views that can't retract text."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class RunReadModel(Protocol):
 
 
 class SessionReadModel(Protocol):
-    """What readers see of a folded session; read-only."""
+    """A read-only view of a folded session."""
 
     @property
     def last_seq(self) -> int:
@@ -96,7 +96,7 @@ class SessionReadModel(Protocol):
 
     @property
     def transcript(self) -> Transcript:
-        """What people see of the session."""
+        """Return the session's transcript."""
         ...
 
     @property
@@ -120,7 +120,7 @@ class RunFold:
 
     @property
     def added_text(self) -> str:
-        """What the newest event adds to the answer in views that can't retract text."""
+        """Return the newest event's addition to the answer, for views that can't retract text."""
         return self._append_only.added
 
     @property

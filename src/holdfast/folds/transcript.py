@@ -1,7 +1,7 @@
-"""What people see of a session, as a fold of its log into ordered entries.
+"""The transcript of a session: a fold of its log into ordered entries.
 
-This fold validates nothing (`session.apply` does): it accepts any event, and an event about something unknown
-changes nothing. A message gets its place when a run takes it up; until then it is in `inbox.waiting()`.
+This fold validates nothing (`session.apply` does): it accepts any event, and ignores events about something
+unknown. A message gets its position when a run accepts it; until then it's in `inbox.waiting()`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class SavedAttachment:
-    """What became of an attached file, in which event of which run."""
+    """The outcome of saving an attached file, with its event and run."""
 
     seq: int
     run_id: str
@@ -120,7 +120,7 @@ def output(transcript: Transcript, run_id: str) -> str:
 
 
 def interruption_text(transcript: Transcript, run_id: str, *, now_ms: int, owner_gone: bool) -> str | None:
-    """What people read under an interrupted run, as of `now_ms`; None if it isn't interrupted."""
+    """Return the note under an interrupted run, as of `now_ms`; None if it isn't interrupted."""
     run = transcript.runs[run_id]
     if run.ending is None and not owner_gone:
         return None
@@ -138,7 +138,7 @@ def text_while_recovering(said: str) -> str:
 
 
 def resumption_text(transcript: Transcript, resumed: Notice) -> str | None:
-    """What people read where a run was resumed after a crash, if output above it was recovered."""
+    """Return the note about recovered output, where a run resumed after a crash."""
     above = (entry for entry in transcript.runs[resumed.run_id].entries if entry.seq < resumed.seq)
     return RECOVERED if any(_is_output(entry) for entry in above) else None
 
@@ -167,9 +167,7 @@ def _edited(transcript: Transcript, _: int, event: e.MessageEdited) -> None:
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.edit(event)
     if event.message_id in transcript.placed:
-        transcript.entries = transcript.entries[
-            :
-        ]  # a message that is tried again, and still at its old place
+        transcript.entries = transcript.entries[:]  # a retried message, still at its old position
 
 
 def _moved(transcript: Transcript, _: int, event: e.MessageMoved) -> None:

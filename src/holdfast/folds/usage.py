@@ -1,7 +1,7 @@
-"""What runs and relayed calls used, added up by day, target and API key; a store keeps it beside the log.
+"""Usage of runs and relayed calls by day, target and API key, which a store keeps besides the log.
 
-Each event adds to a row, in the event's own transaction. A purge removes what was added up for the session;
-the sums by day stay, because budgets depend on them.
+Each event adds to a row, in the event's own transaction. A purge removes the session's usage; the totals by
+day stay, because budgets depend on them.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used on one day (counted from 1970, UTC) on one target with one API key."""
+    """Usage of one day (counted from 1970, UTC), target and API key."""
 
     day: int
     target: str = ""
@@ -53,9 +53,9 @@ COUNTS = (
 def usage_of(
     event: e.Event, *, source: str, before: RunRow | None, after: RunRow | None
 ) -> Sequence[UsageRow]:
-    """What an event adds, with the row of its run before and after it.
+    """Return the usage that an event adds, given its run's row before and after.
 
-    The record of a relayed call has the whole usage, so in its session nothing else counts.
+    The record of a relayed call has the whole usage, so nothing else in its session counts.
     """
     if isinstance(event, e.RelayCalled):
         return [_of_relayed(event)]

@@ -72,7 +72,7 @@ def done_after(decision: Decision) -> str:
     """For the trace, in the past tense: what a failure led to."""
     match decision:
         case Reconnect():
-            return "tried again"
+            return "retried"
         case RetryAfter():
             return f"retried after {decision.wait_s:.1f} s" if decision.wait_s else "retried immediately"
         case FallBack():

@@ -291,7 +291,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
         return [*steps, *guesses], list(script.denials)
     paths = tuple(sorted(path for each in action.paths for path in facts.resolved(each, (facts.workspace,))))
     denials = [
-        f"{path} belongs to Holdfast: no tool reads or writes there."
+        f"{path} belongs to Holdfast, so tools can't access it."
         for path in paths
         if facts.holdfast(path) or facts.configures(path)
     ]

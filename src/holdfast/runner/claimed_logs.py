@@ -1,7 +1,7 @@
-"""Keeps an owner for each log of a source, such as that of a trigger, on one of the nodes.
+"""Keeps an owner for each log of a source, such as a trigger's, on one of the nodes.
 
-This is for what acts by itself: it says on its own log what it is about to do, and what became of it.
-Sessions have the supervisor instead, which starts an owner only while there is a run.
+This is for autonomous logs, such as triggers and channels, which log their intents and outcomes. Sessions
+have the supervisor instead, which starts an owner only while there is a run.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LOOK_S = 2.0  # how often a node looks for logs that others made or left; not if
 RETRY_S = 1.0  # after the store, or the owner itself, failed
 RETRY_S_MAX = 60.0
 
-# What an owner does with its log. It holds the fence, and appends with `append_run`. It returns when there is
+# The owner's work. It holds the fence, and appends with `append_run`. It returns when there is
 # nothing to do before something is appended to the log, for example because it was deleted. It can be
 # cancelled at any await: at the end, and when another node has taken over.
 OwnLog: TypeAlias = Callable[[str, Fence], Awaitable[None]]
@@ -56,7 +56,7 @@ class ClaimedLogs:
     async def run(self) -> None:
         """Own what can be claimed, until it is cancelled or can't see what changes."""
         await self._store.writable()
-        self._idle.clear()  # nobody watched what was appended since
+        self._idle.clear()  # appends since then weren't watched
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch_changes(), name=f"watch logs of {self._source}")
@@ -105,7 +105,7 @@ class ClaimedLogs:
             self._pauses_s.pop(log_id, None)
 
     def _pause_after(self, log_id: str, error: Exception) -> float:
-        """How long to wait before the log is tried again."""
+        """Return how long to wait before retrying the log."""
         if is_about(error, ELSEWHERE):
             return LOOK_S
         if is_about(error, PASSING):
@@ -120,7 +120,7 @@ class ClaimedLogs:
         fence = await self._store.claim(log_id)
         self._owned.add(log_id)
         try:
-            # What is appended from here on wakes it again if it returns without having seen it.
+            # Later appends wake it again if it returns without having seen them.
             self._idle.add(log_id)
             await self._own(log_id, fence)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Claims sessions that nobody owns: those that a node has released, or left behind when it died."""
+"""Claims sessions without an owner, which a node released or left behind when it died."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from holdfast.interfaces.journal import JournalError, Store
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 1.0  # how often to look, also if nobody told of anything
+LOOK_S = 1.0  # how often to check without a notification
 LEFT_S = 10.0  # how long a session is left alone whose run needs what this node lacks
 AT_ONCE = 100
 
@@ -35,7 +35,7 @@ class Claims:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other nodes may work on the same store; if not, there is nobody to claim from."""
+        """Return whether other nodes can share the store; if not, there is nothing to claim."""
         return bool(self._store.node.name)
 
     async def run(self, *, lost: Callable[[], Awaitable[None]]) -> None:

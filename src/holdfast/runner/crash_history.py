@@ -25,10 +25,10 @@ class _CrashNote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CrashHistory:
-    """This process and those before it; a process that recorded its shutdown did not crash.
+    """This process and earlier ones. A process that recorded its shutdown didn't crash.
 
-    A process may end before it resumes what an earlier one left, so each run is judged by the process that
-    started or resumed it last, not by the previous one. Each node of a cluster has a history of its own.
+    A process may end before it resumes an earlier one's runs, so each run is judged by the process that last
+    started or resumed it, not by the previous one. Each node of a cluster has its own history.
     """
 
     def __init__(self, node: str = "") -> None:
@@ -63,7 +63,7 @@ class CrashHistory:
             await self._write(notes, begun_ms=None)
 
     def cause_of(self, taken_up_ms: int) -> str:
-        """What cut off a run that was started or resumed at this time: "crash" or "restart"."""
+        """Return what interrupted a run that was started or resumed at this time: "crash" or "restart"."""
         if self._last is not None and taken_up_ms >= self._last.from_ms:
             # Also if that time is in the future: the clock may have been set back.
             return "crash"

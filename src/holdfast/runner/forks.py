@@ -20,7 +20,7 @@ class SourceGone(Exception):
 
 
 async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: int) -> list[Event]:
-    """The events of a fork: those of the source up to a seq, and what closes what was under way there."""
+    """Build a fork: the source's events up to a seq, and endings for everything active there."""
     events: list[Event] = []
     seqs: list[int] = []
     state = Session()
@@ -38,7 +38,7 @@ async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: i
             session.apply(state, record.seq, record.event)
     first = events[0]
     assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-    # A fork of a sub-agent's session is a session of its own: nobody waits for it.
+    # A fork of a sub-agent's session has no parent that waits for it.
     events[0] = replace(first, epoch=new_epoch(), parent=None)
     events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
     return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms)]
@@ -64,13 +64,13 @@ def _shown_again(state: Session, now_ms: int) -> list[Event]:
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:
-    """What was active at the fork continues only in the source."""
+    """Return endings for everything active at the fork, which continues only in the source."""
     removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
     ended = [
         e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
         for run in state.open_runs
     ]
-    # What holds in every session holds in the fork, too, but not longer than elsewhere.
+    # Permanent grants apply in the fork too, but no longer than elsewhere.
     ungranted = [
         e.GrantRemoved(at_ms=now_ms, grant_id=grant.grant_id)
         for grant in state.grants.values()

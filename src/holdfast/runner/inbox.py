@@ -67,7 +67,7 @@ TRIES_MAX = 3  # to steer the current run, which may end while the message is be
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """What a person, or a program on their behalf, sends."""
+    """A message from a person, or from a program on their behalf."""
 
     text: str
     parts: tuple[Part, ...] = ()
@@ -411,7 +411,7 @@ class Inbox:
         after = (await self.state(session_id)).inbox.messages[change.message_id]
         if isinstance(change, e.MessageEdited) and (after.text, after.parts) == (change.text, change.parts):
             return after  # also if its run has started since, with the new text
-        # If its run started first, the change had no effect, and the caller is told.
+        # If its run started first, the change had no effect, which the caller must know.
         return None if after.state is MessageState.DISPATCHED else after
 
     async def retry(

@@ -181,7 +181,7 @@ class SessionOwner:
         return True
 
     def _is_over(self, run: Run) -> bool:
-        """Whether no task executes the run and nobody needs it, so that only its ending is missing."""
+        """Return whether the run has no task and isn't needed, so that only its ending is missing."""
         if self._current is not None and run.run_id == self._current_id:
             return False
         message = self.view.session.inbox.messages[run.message_id]
@@ -200,7 +200,7 @@ class SessionOwner:
                 return False
             run = session.runs.get(message.run_id)
             if run is None or run.phase is Phase.ENDED:
-                # A steer that came too late for its run: it gets a run of its own.
+                # A steer that came too late for its run gets a new run.
                 await self._queue_run(message, fence)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
@@ -228,7 +228,7 @@ class SessionOwner:
             settings=settings,  # of the other run, but this one answers, to no client
             key="" if run is None else run.api_key,
         )
-        # The sender was told that it is stored, so wait for the store if it takes no writes now.
+        # Its storage was confirmed to the sender, so wait if the store accepts no writes now.
         run_of = (self.session_id, queued.run_id)
         late = RetryingAppend(
             self._deps.store, self._deps.clock, run=run_of, fence=fence, last_seq=self.view.last_seq
@@ -426,9 +426,9 @@ class SessionOwner:
         await log.append([ended], when=[IfRunOpen(run.run_id)])
 
     async def _end_children(self, run: Run, log: RunLog, outcome: Outcome) -> None:
-        """Stop the sub-agents that must not outlive the run, and wait for their endings.
+        """Stop the sub-agents that mustn't outlive the run, and wait for their endings.
 
-        Their answers are no longer wanted, so none of them starts a run of its own.
+        Their answers are no longer needed, so none of them starts a run.
         """
         is_stop = outcome.kind == "cancelled"
         is_child = self.view.session.parent is not None

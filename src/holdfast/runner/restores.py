@@ -1,7 +1,7 @@
-"""Carries out restorations of files, each decided by one event on a log.
+"""Restores files, each time decided by one event on a log.
 
-Before the event, new files are only staged, and a note says what is under way. After it, the files are put in
-place, and the note is dropped. So after a crash the log says whether to finish or to forget.
+Before the event, new files are only staged, and a note records the restore. After it, the files are moved
+into place, and the note is deleted. So after a crash, the log shows whether to finish or to discard.
 """
 
 import logging
@@ -27,7 +27,7 @@ from holdfast.values import Undo
 
 _log = logging.getLogger(__name__)
 
-_FINISH_S = 60.0  # what is decided is finished, even if nobody waits for it any more
+_FINISH_S = 60.0  # a decided restore is finished, even if no one waits for it anymore
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class RestoreWork:
 
 
 class _OpenUndo(msgspec.Struct):
-    """What the note about an undo under way says."""
+    """The note about an undo in progress."""
 
     session_id: str
     undo: Undo
@@ -75,9 +75,9 @@ class Restores:
         return decode_plan(await offload(read))
 
     async def carry_out(self, work: RestoreWork, *, decided: Callable[[int], None]) -> UndoDone:
-        """Stage, decide, put in place: in this order, so that a crash leaves the files before or after.
+        """Stage, decide, move into place: in this order, so that the restore is atomic across a crash.
 
-        The caller holds the workspace. `decided` is told the seq of the event. Raises CannotUndo.
+        The caller holds the workspace. `decided` gets the seq of the event. Raises CannotUndo.
         """
         store, plan, undo = self.store, work.plan, work.undo
         if not plan.steps and undo.keeps_log:

@@ -1,4 +1,4 @@
-"""What the owners of all sessions share."""
+"""Resources shared by the owners of all sessions."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from holdfast.runner.suspects import SuspectTurns
 from holdfast.values import OnRestart
 
 SUSPECT_FROM = 2
-OPEN_UNDO = "undo/"  # the prefix of the notes about restorations under way
+OPEN_UNDO = "undo/"  # the prefix of notes about restores in progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class RunnerShared:
-    """What all owners share: slots for runs, and turns for suspects, which may have crashed the server.
+    """Shared by all owners: slots for runs, and turns for suspects, which may have crashed the server.
 
-    A suspect keeps its turn until it completes something, and for `suspect_alone_s` at most.
-    `crash_history` knows which earlier processes crashed.
+    A suspect keeps its turn until it completes something, for up to `suspect_alone_s`. `crash_history` knows
+    which earlier processes crashed.
     """
 
     slots: Slots

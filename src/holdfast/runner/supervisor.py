@@ -170,7 +170,7 @@ class Supervisor:
         return await store.place(session_id) if store.node.name else SessionPlace()
 
     async def lacking(self, session_id: str) -> tuple[str, ...]:
-        """What keeps every living node from continuing the session's runs; empty if nothing does."""
+        """Return why no running node can continue the session's runs; empty if one can."""
         store = self._deps.store
         if not store.node.offers:
             return ()
@@ -359,7 +359,7 @@ class Supervisor:
     async def _wake_unfinished(self) -> None:
         async for run in open_runs(self._deps.store):
             self.wake(run.session_id, run.last_seq)
-        # A message to a run that ended before reading it gets a run of its own.
+        # A message to a run that ended before reading it gets a new run.
         for session_id in await self._deps.store.undelivered_steers():
             self.wake(session_id, 0)
 
@@ -373,7 +373,7 @@ class Supervisor:
             await asyncio.wait(tasks)
 
     async def _end_leftovers(self) -> None:
-        """Kill the processes that a crash left of runs that nobody asked to resume."""
+        """Kill leftover processes of crashed runs that won't be resumed."""
         async for row in open_runs(self._deps.store):
             if row.status == "queued":
                 return  # queued runs come last, and none has started

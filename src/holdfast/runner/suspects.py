@@ -10,13 +10,13 @@ from holdfast.runner.slots import Slots
 
 NOTE = "runner/suspect"
 LOOK_S = 1.0
-OVERDUE_MS = 60_000  # after its time, a turn that nobody gave back counts as over
+OVERDUE_MS = 60_000  # after its time, a turn that wasn't released counts as over
 
 _log = logging.getLogger(__name__)
 
 
 class _Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose turn it is; of no run if it is nobody's."""
+    """The run whose turn it is, if any."""
 
     run_id: str = ""
     incarnation: int = 0

@@ -70,7 +70,7 @@ class Titles:
             task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel titles in progress."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -110,7 +110,7 @@ class Titles:
 
 
 def _opening(entries: list[Entry]) -> str:
-    """The first thing that was said and the first answer, or nothing if one is missing."""
+    """Return the first message and the first answer, or nothing if one is missing."""
     said = next((entry.message.text for entry in entries if isinstance(entry, Person)), "")
     answer = next((entry.text for entry in entries if isinstance(entry, Text) and entry.text.strip()), "")
     if not said.strip() or not answer:

@@ -39,9 +39,10 @@ from holdfast.values import Undo
 
 @dataclass(frozen=True, slots=True)
 class UndoWanted:
-    """What to undo: all files of a run or some, and how to handle conflicts.
+    """An undo request: all files of a run or some, and how to handle conflicts.
 
-    With `plan`, from a preview, nothing else is done than the preview showed. `undo_id` chooses what to redo.
+    With `plan` from a preview, the undo fails if it would do anything else. `undo_id` selects the undo to
+    redo.
     """
 
     files: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ class RemovedTurn:
 
 @dataclass(frozen=True, slots=True)
 class UndoPreview:
-    """What an undo would change; `plan` identifies exactly this."""
+    """The changes of an undo, identified by `plan`."""
 
     turns: tuple[RemovedTurn, ...]
     files: tuple[FileChange, ...]
@@ -92,7 +93,7 @@ class _Draft:
 
 
 class Undos:
-    """Shows, undoes and redoes what runs changed. What can't be done raises CannotUndo."""
+    """Shows, undoes and redoes the changes of runs. Raises CannotUndo."""
 
     def __init__(self, restores: Restores, supervisor: Supervisor) -> None:
         self._restores = restores
@@ -100,7 +101,7 @@ class Undos:
         self._supervisor = supervisor
 
     async def changes(self, session_id: str, run_id: str) -> FoundChanges:
-        """What a run changed, beside the files as they are now; with the runs that were undone with it."""
+        """Return a run's changes compared with the current files, including runs undone with it."""
         view = await self._supervisor.view(session_id)
         runs = [view.run(each) for each in view.session.undone_from(run_id) or (run_id,)]
         async with self._comparing(session_id, runs) as (_, found):
@@ -115,7 +116,7 @@ class Undos:
     async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
         """Restore the run's files and, without `keep_log`, rewind the log to before it.
 
-        With the log, later runs of the session are taken back too.
+        Rewinding also undoes later runs of the session.
         """
         draft = _draft(await self._idle_view(session_id), run_id, wanted)
         snapshots = self.snapshots

@@ -221,10 +221,10 @@ class NetworkProxy:
                     raise self._block(host, port, "its address is not public.")
                 return await _first_connection(allowed, port)
         except TimeoutError:
-            raise _Refused("504 Gateway Timeout", f"{host} did not answer in time.") from None
+            raise _Refused("504 Gateway Timeout", f"{host} didn't respond in time.") from None
         except OSError as error:
             why = error.strerror or str(error)
-            raise _Refused("502 Bad Gateway", f"{host} cannot be reached: {why}.") from error
+            raise _Refused("502 Bad Gateway", f"Can't reach {host}: {why}.") from error
 
     def _may_reach(self, text: str, port: int) -> bool:
         try:

@@ -169,7 +169,7 @@ def _owning(deps: RouteDeps, feature: Feature, source: str) -> ClaimedLogs:
 
 
 async def _once_opened(deps: RouteDeps, work: Callable[[], Awaitable[None]]) -> None:
-    """Do work that starts runs by itself: none is admitted before a required sandbox holds."""
+    """Start autonomous work, after a required sandbox has passed its self-test."""
     if await deps.agent.until_opened():
         await work()
 
@@ -213,7 +213,7 @@ def _warn_of_limits_without_a_key(deps: RouteDeps) -> None:
     names = [*deps.keys.configured, *(key.name for key in deps.keys.added.list())]
     for name in deps.budgets.unknown(names):
         _log.warning(
-            "[[keys]]: no API key is named %r, so its limits have no effect; `holdfast keys list` shows the "
-            "names, and `holdfast keys add` makes a key",
+            "[[keys]]: no API key is named %r, so its limits have no effect; `holdfast keys list` shows "
+            "the names, and `holdfast keys add` creates a key",
             name,
         )

@@ -15,12 +15,12 @@ from holdfast.server.transport.bodies import has_already, json_response, read_bo
 
 NAME_CHARS = 64
 
-# What a browser may show from our address: images that cannot hold a script.
+# Types that a browser can show from our origin: images that can't contain a script.
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class BlobRoutes:
-    """What the routes under /api/blobs do."""
+    """The routes under /api/blobs."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -43,7 +43,7 @@ class BlobRoutes:
         is_name = len(name) == NAME_CHARS and name.isascii() and name.isalnum()
         data = await self._deps.store.blob(name) if is_name else None
         if data is None:
-            raise Problem(404, "There's no blob with this name", code="blob_not_found", param="blob")
+            raise Problem(404, "No blob has this name", code="blob_not_found", param="blob")
         media_type = request.query_params.get("media_type", "")
         headers = {"Cache-Control": "private, max-age=31536000, immutable", "ETag": f'"{name}"'}
         if has_already(request, headers["ETag"]):
@@ -55,7 +55,7 @@ class BlobRoutes:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     blobs = BlobRoutes(parts.deps)
     return {
         "blobs.upload": blobs.upload,

@@ -53,8 +53,8 @@ def content_of(
             parts.append(_file(part, where, attached))
         else:
             raise bad_request(
-                f"Invalid '{where}': a part is text, an image or a file as a data: URL, "
-                "or names a blob of POST /api/blobs",
+                f"Invalid '{where}': a part must be text, an image or file as a data: URL, or the name of a "
+                "blob from POST /api/blobs",
                 param=where,
             )
     return "\n".join(texts), tuple(parts)
@@ -107,7 +107,7 @@ async def keep_attached(
         if not _BLOB.fullmatch(name) or not await deps.store.keep_blob(name):
             raise Problem(
                 400,
-                f"There's no blob {name[:80]!r}; upload it with POST /api/blobs first",
+                f"Unknown blob {name[:80]!r}. Upload it with POST /api/blobs first",
                 code="blob_not_found",
                 param=param,
             )
@@ -130,7 +130,7 @@ def _image(part: Raw, where: str, attached: Attached) -> ImagePart:
     media_type, blob = _inline(url, f"{where}.image_url", attached)
     if media_type not in IMAGE_TYPES:
         raise bad_request(
-            f"Invalid '{where}.image_url': {media_type} is none of {', '.join(sorted(IMAGE_TYPES))}",
+            f"Invalid '{where}.image_url': {media_type} isn't one of {', '.join(sorted(IMAGE_TYPES))}",
             param=f"{where}.image_url",
         )
     return ImagePart(blob=blob, media_type=media_type)
@@ -152,8 +152,8 @@ def _inline(url: object, param: str, attached: Attached) -> tuple[str, str]:
     found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
     if found is None:
         raise bad_request(
-            f"Invalid '{param}': it must be a data: URL in base64, or for an image an https address. File "
-            "ids are not known here: send the bytes, or upload them with POST /api/blobs",
+            f"Invalid '{param}': it must be a base64 data: URL or, for an image, an https URL. File ids "
+            "aren't supported: send the bytes, or upload them with POST /api/blobs",
             param=param,
             code="not_a_data_url",
         )

@@ -1,4 +1,4 @@
-"""What the routes work with."""
+"""The dependencies of the routes."""
 
 from dataclasses import dataclass, field
 
@@ -59,12 +59,12 @@ class RouteDeps:
 
     @property
     def redactor(self) -> Redactor:
-        """What removes the secrets that the current request must not leave behind."""
+        """Return the redactor of the current request."""
         return request_redactor(self.agent.secrets)
 
     @property
     def clock(self) -> Clock:
-        """What time it is."""
+        """Return the clock."""
         return self.agent.clock
 
     async def put_images_inline(self, value: object, *, param: str) -> None:

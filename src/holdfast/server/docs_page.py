@@ -34,7 +34,7 @@ nav a{margin-right:1rem}
 
 
 class DocsRoutes:
-    """What the routes that describe the API do; both forms are made once, when one is first asked for."""
+    """The routes that describe the API. Both forms are generated on first use."""
 
     def __init__(self) -> None:
         self._made: tuple[bytes, str] | None = None
@@ -91,8 +91,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
         for status, answer in operation["responses"].items()
     ]
     scopes = (
-        " or ".join(f"<code>{one}</code>" for one in operation.get("x-scopes", ()))
-        or "none: no key is needed"
+        " or ".join(f"<code>{one}</code>" for one in operation.get("x-scopes", ())) or "none (no key needed)"
     )
     return (
         f'<details id="{_id(operation["operationId"])}"><summary><span class=method>{method.upper()}</span>'
@@ -165,7 +164,7 @@ def _prose(text: str) -> str:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     del parts
     docs = DocsRoutes()
     return {

@@ -1,4 +1,4 @@
-"""Figures as text for Prometheus; a registry of its own, made anew for each look."""
+"""Metrics as text for Prometheus, with a new registry for each request."""
 
 import platform
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _PREFIX = "holdfast_"
 
 
 def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-    """The text; reads files of the process, so it wants a thread of its own."""
+    """Return the text. Reads files of the process, so run it in a thread."""
 
     class Collected:
         def collect(self) -> Iterator[Metric]:
@@ -48,8 +48,8 @@ def _runs(metrics: Metrics) -> Iterator[Metric]:
         ended.add_metric([outcome], count)
     yield ended
     yield GaugeMetricFamily(f"{_PREFIX}runs_active", "Active runs.", value=len(metrics.runs_active))
-    yield GaugeMetricFamily(f"{_PREFIX}runs_queued", "Waiting runs.", value=len(metrics.runs_queued))
-    tools = CounterMetricFamily(f"{_PREFIX}tool_calls", "Tool calls, by how they ended.", labels=["ending"])
+    yield GaugeMetricFamily(f"{_PREFIX}runs_queued", "Queued runs.", value=len(metrics.runs_queued))
+    tools = CounterMetricFamily(f"{_PREFIX}tool_calls", "Tool calls, by ending.", labels=["ending"])
     for ending, count in list(metrics.tools.items()):
         tools.add_metric([ending], count)
     yield tools
@@ -57,8 +57,8 @@ def _runs(metrics: Metrics) -> Iterator[Metric]:
 
 def _models(metrics: Metrics) -> Iterator[Metric]:
     for name, words, label, counts in (
-        ("model_attempts", "Connections to models, by why they closed.", "close_reason", metrics.attempts),
-        ("model_failures", "Failed connections to models, by what went wrong.", "kind", metrics.failures),
+        ("model_attempts", "Connections to models, by close reason.", "close_reason", metrics.attempts),
+        ("model_failures", "Failed connections to models, by kind of failure.", "kind", metrics.failures),
         ("tokens", "Tokens used by model calls.", "direction", metrics.tokens),
     ):
         family = CounterMetricFamily(_PREFIX + name, words, labels=["target", label])
@@ -72,7 +72,9 @@ def _models(metrics: Metrics) -> Iterator[Metric]:
         cost.add_metric([target], spent)
     yield cost
     first = HistogramMetricFamily(
-        f"{_PREFIX}first_token_seconds", "From the start of an attempt to its first word.", labels=["target"]
+        f"{_PREFIX}first_token_seconds",
+        "Time from the start of an attempt to its first token.",
+        labels=["target"],
     )
     for target, spread in list(metrics.first_token_s.items()):
         first.add_metric([target], _buckets(spread), spread.total)
@@ -81,7 +83,7 @@ def _models(metrics: Metrics) -> Iterator[Metric]:
 
 def _relay(metrics: Metrics) -> Iterator[Metric]:
     for name, words, label, counts in (
-        ("relay_calls", "Relayed calls, by how they ended.", "outcome", metrics.relay_calls),
+        ("relay_calls", "Relayed calls, by ending.", "outcome", metrics.relay_calls),
         ("relay_tokens", "Tokens used by relayed calls.", "direction", metrics.relay_tokens),
     ):
         family = CounterMetricFamily(_PREFIX + name, words, labels=["key", "target", label])

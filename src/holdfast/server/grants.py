@@ -1,4 +1,4 @@
-"""What people have allowed beyond one action, over HTTP: shown, and taken back."""
+"""Lists and revokes lasting approvals over HTTP."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ PAGE_MAX = 200
 
 
 class GrantRoutes:
-    """What the routes under /api/approvals/rules do."""
+    """The routes under /api/approvals/rules."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -65,7 +65,7 @@ class GrantRoutes:
         if session_id:
             await self._granted(session_id)
         if not await self._deps.inbox.revoke(grant_id, session_id=session_id):
-            raise Problem(404, "There's no rule with this id", code="rule_not_found", param="grant_id")
+            raise Problem(404, "No rule has this id", code="rule_not_found", param="grant_id")
         return json_response(GrantRevoked(grant_id=grant_id, deleted=True))
 
     async def _granted(self, session_id: str) -> Mapping[str, e.GrantAdded]:

@@ -107,7 +107,7 @@ _ENDPOINTS: dict[str, tuple[str, str]] = {
 
 
 class HealthRoutes:
-    """What the routes about the server itself do."""
+    """The routes about the server itself."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -242,7 +242,7 @@ def _disk(folder: Path) -> DiskShown:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     health = HealthRoutes(parts.deps)
     return {
         "health.capabilities": health.capabilities,

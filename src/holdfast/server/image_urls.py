@@ -35,20 +35,20 @@ Raw: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class HttpsOnly(PublicOnly):
-    """What a client may have fetched: https at public addresses."""
+    """The URLs a client can have fetched: https at public addresses."""
 
     ports: frozenset[int] = frozenset({443})
 
     @override
     def insist_on_url(self, url: URL) -> None:
         if url.scheme != "https":
-            raise UrlRefused("Only https addresses are fetched.")
+            raise UrlRefused("Only https URLs can be fetched.")
         PublicOnly.insist_on_url(self, url)
 
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """What an address led to."""
+    """The result of fetching a URL."""
 
     media_type: str
     data: str  # in base64
@@ -86,7 +86,7 @@ class ImageUrls:
             return
         where = {one.url: one.where for one in reversed(named)}
         if len(where) > IMAGES_MAX:
-            text = f"'{param}' names more than {IMAGES_MAX} images by their addresses. Send some inline"
+            text = f"'{param}' has more than {IMAGES_MAX} image URLs. Send some inline"
             raise bad_request(text, param=param, code="too_many_parts")
         async with asyncio.TaskGroup() as group:
             tasks = {url: group.create_task(self._fetched(url, where[url])) for url in where}
@@ -97,7 +97,7 @@ class ImageUrls:
                 raise fetched
             images[url] = fetched
         if sum(len(image.data) for image in images.values()) > bytes_max:
-            text = f"The images that '{param}' names have more than {bytes_max} bytes together"
+            text = f"The images in '{param}' have more than {bytes_max} bytes in total"
             raise Problem(413, text, code="body_too_large", param=param)
         for one in named:
             one.put_inline(images[one.url])
@@ -111,7 +111,7 @@ class ImageUrls:
         return await asyncio.to_thread(msgspec.json.encode, fields)
 
     async def _fetched(self, url: str, where: str) -> _Image | Problem:
-        """The image; a failure is a value, so that each of several fetches ends by itself."""
+        """Fetch the image. A failure is a value, so that concurrent fetches are independent."""
         try:
             async with asyncio.timeout(FETCH_S), self._places:
                 page = await self._fetcher.fetch(url, wanted=_is_image)
@@ -138,7 +138,7 @@ def _image(page: Page, where: str) -> _Image | Problem:
 
 
 def _not_fetched(where: str, why: str) -> Problem:
-    text = f"The image of '{where}' can't be fetched: {why}. Send it inline as a data: URL instead"
+    text = f"Can't fetch the image of '{where}': {why}. Send it inline as a data: URL instead"
     return Problem(400, text, code="image_not_fetched", param=where)
 
 

@@ -64,7 +64,7 @@ ROUTES: Mapping[str, Feature] = MappingProxyType(
 
 @dataclass(frozen=True)
 class RouteParts:
-    """What endpoints are made of; `closing` is closed with the server."""
+    """The parts of endpoints. `closing` is closed with the server."""
 
     deps: RouteDeps
     purges: Purges
@@ -100,7 +100,7 @@ class LazyEndpoints:
         return self.bind(name)
 
     def bind(self, name: str) -> Endpoint:
-        """The endpoint, with its feature bound. Imports the feature if nobody has, so it may block."""
+        """Return the endpoint with its feature bound. Imports the feature on first use, so it may block."""
         if name not in self._bound:
             self._bound |= self._parts.deps.workspaces.guarded(
                 OPERATIONS, self._group(name.partition(".")[0])

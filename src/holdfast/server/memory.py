@@ -1,4 +1,4 @@
-"""What agents remember, over HTTP: shown, edited, decided about, rolled back and forgotten."""
+"""Memories over HTTP: list, edit, review, roll back and forget."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ FOUND_MAX = 50
 
 
 class MemoryRoutes:
-    """What the routes under /v1/memory do; each key has memories of its own."""
+    """The routes under /v1/memory. Each key has its own memories."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -126,7 +126,7 @@ class MemoryRoutes:
         wanted = await decoded(request, self._deps.limits, MemoryForgetRequest)
         scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
         if wanted.text and not wanted.text.strip():
-            raise bad_request("'text' must have a word, or be empty to forget everything", param="text")
+            raise bad_request("'text' must contain a word, or be empty to forget everything", param="text")
         memory = await self._memories.load(scope)
         texts = [wanted.text] if wanted.text else _lines(memory)
         is_there = not wanted.text or await self._memories.has(scope, wanted.text)
@@ -160,7 +160,7 @@ class MemoryRoutes:
             raise bad_request("'scope' must be user, workspace, chat or skills", param="scope")
         checked_workspace(workspace)
         if kind == "chat" and not chat:
-            raise bad_request("With the scope chat, 'chat' must name a chat", param="chat")
+            raise bad_request("With 'scope' chat, set 'chat' to a chat", param="chat")
         if chat:
             check_scope(request.scope, "admin")
         match kind:
@@ -221,7 +221,7 @@ def _document(scope: MemoryScope, wanted: MemoryEditRequest) -> str:
         if not is_skill_name(document) or (wanted.text.strip() and parse_skill(wanted.text).name != document):
             raise bad_request("'document' must be the name of the skill in 'text'", param="document")
     except BadSkill as error:
-        raise bad_request(f"'text' is no skill: {error}", param="text") from error
+        raise bad_request(f"'text' isn't a valid skill: {error}", param="text") from error
     return document
 
 
@@ -234,7 +234,7 @@ def _owner(request: Request) -> str:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     memory = MemoryRoutes(parts.deps)
     return {
         "memory.list": memory.list,

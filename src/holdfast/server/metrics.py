@@ -19,7 +19,7 @@ async def begin_figures(deps: RouteDeps) -> None:
 
 
 class MetricsRoutes:
-    """What the route does; the exporter's library is loaded when someone asks for the first time."""
+    """The metrics route. The exporter's library is loaded on first use."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -32,15 +32,15 @@ class MetricsRoutes:
         return Response(text, media_type="text/plain; version=1.0.0")
 
     async def _now(self) -> Mapping[str, tuple[str, float]]:
-        """What is measured at this moment, in the event loop."""
+        """Return gauges measured in the event loop."""
         deps = self._deps
         lag = deps.supervisor.lag
         return {
             "active_sessions": ("Sessions with something to run.", deps.supervisor.active),
-            "waiting_sessions": ("Sessions that wait for a slot.", deps.supervisor.waiting),
+            "waiting_sessions": ("Sessions waiting for a slot.", deps.supervisor.waiting),
             "open_streams": ("Open event streams.", len(deps.streams)),
             "open_asks": (
-                "Approvals and questions waiting for a person.",
+                "Pending approvals and questions.",
                 await deps.store.open_ask_count(),
             ),
             "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),
@@ -53,14 +53,14 @@ class MetricsRoutes:
 
 
 def _exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-    """Loads the exporter and reads files of the process, so it wants a thread of its own."""
+    """Load the exporter and read files of the process. Run it in a thread."""
     from holdfast.server.exposition import exposition
 
     return exposition(metrics, gauges)
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     metrics = MetricsRoutes(parts.deps)
     return {
         "metrics.show": metrics.show,

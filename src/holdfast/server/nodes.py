@@ -44,7 +44,7 @@ def _shown(node: Node, this: Node, *, lacks: tuple[str, ...]) -> NodeShown:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     deps = parts.deps
     return {
         "nodes.list": NodeRoutes(deps).list,

@@ -102,7 +102,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
-    """What the settings say about a channel, as far as people are shown it."""
+    """The visible settings of a channel."""
 
     kind: str
     allow: frozenset[str] = frozenset()

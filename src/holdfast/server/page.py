@@ -21,7 +21,7 @@ _METHODS = ("GET", "HEAD")
 ZIPPED = ".gz"
 BUILT = Path(__file__).parents[1] / "web"
 
-# The page loads nothing from other origins, and uses only files of its own. This takes the place of the
+# The page loads nothing from other origins, and uses only its own files. This replaces the
 # middleware's policy for all routes, and allows less.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "

@@ -119,7 +119,7 @@ def problem_of(error: Exception) -> Problem:
                 f"Can't confirm that this was saved: {error}. "
                 "Retry with the same Idempotency-Key. Without a key, check before retrying",
                 code="outcome_unknown",
-                # Without a key, the openai package would send it a second time by itself.
+                # Without a key, the openai package would retry it automatically.
                 headers={"Retry-After": "2", "X-Should-Retry": "false"},
             )
         case JournalError():
@@ -134,6 +134,6 @@ def problem_of(error: Exception) -> Problem:
             _log.error("a request failed because of a bug in Holdfast", exc_info=error)
             return Problem(
                 500,
-                "Holdfast failed because of a bug. The server's log has the details.",
+                "Internal error: this is a bug in Holdfast. See the server's log for details.",
                 code="internal_error",
             )

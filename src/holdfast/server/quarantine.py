@@ -1,4 +1,4 @@
-"""The quarantine over HTTP: what commands changed that nobody approved, to be seen, put back or deleted."""
+"""The quarantine over HTTP: list, restore and delete unapproved changes."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ LISTED_MAX: Final = 1_000
 
 
 class QuarantineRoutes:
-    """What the routes under /api/quarantine do."""
+    """The routes under /api/quarantine."""
 
     def __init__(self, deps: RouteDeps) -> None:
         data_dir = deps.options.data_dir
@@ -74,7 +74,7 @@ def _not_found(text: str) -> Problem:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     quarantine = QuarantineRoutes(parts.deps)
     return {
         "quarantine.list": quarantine.list,

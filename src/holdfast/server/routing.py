@@ -53,7 +53,7 @@ class ApiRoute(Route):
 
     @property
     def param_convertors(self) -> "dict[str, Convertor[Any]]":  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What reads the parameters of the path."""
+        """Return the converters of the path's parameters."""
         return self._compiled[2]
 
     @property
@@ -72,7 +72,7 @@ class ApiRoute(Route):
         if scope["method"] == "GET" and any(name == _WEBSOCKET for name, _ in scope["headers"]):
             raise Problem(
                 426,
-                "This server doesn't speak WebSocket here. Use HTTP instead",
+                "WebSocket isn't supported here. Use HTTP instead",
                 code="upgrade_not_supported",
                 headers={"Upgrade": "HTTP/1.1"},
             )

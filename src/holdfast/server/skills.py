@@ -21,7 +21,7 @@ from holdfast.tools.skills.library import FoundSkills, Skill
 
 
 class SkillRoutes:
-    """What the routes under /v1/skills do."""
+    """The routes under /v1/skills."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -36,7 +36,7 @@ class SkillRoutes:
         """GET /v1/skills/{name}."""
         skill = (await self._found(request)).skills.get(request.path_params["name"])
         if skill is None:
-            raise Problem(404, "There's no skill of this name", code="skill_not_found", param="name")
+            raise Problem(404, "No skill has this name", code="skill_not_found", param="name")
         library = self._deps.agent.skills
         files = await asyncio.to_thread(library.files_of, skill) if library is not None else ()
         text = skill.text
@@ -71,7 +71,7 @@ def _about(skill: Skill) -> dict[str, Any]:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     skills = SkillRoutes(parts.deps)
     return {
         "skills.list": skills.list,

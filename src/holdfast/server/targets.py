@@ -29,7 +29,7 @@ class TargetRoutes:
         """POST /api/targets/{name}/try."""
         name: str = request.path_params["name"]
         if name in self._trying:
-            why = f"{name} is being tried already. Wait for that call to end, at most 25 seconds"
+            why = f"{name} is already being tested. Wait up to 25 seconds for that call to end"
             raise Problem(409, why, code="already_trying")
         self._trying.add(name)
         try:
@@ -37,12 +37,12 @@ class TargetRoutes:
         finally:
             self._trying.discard(name)
         if tried is None:
-            raise Problem(404, "There's no target with this name", code="target_not_found", param="name")
+            raise Problem(404, "No target has this name", code="target_not_found", param="name")
         return json_response(tried)
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     targets = TargetRoutes(parts.deps)
     return {
         "targets.list": targets.list,

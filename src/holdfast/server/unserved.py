@@ -7,7 +7,7 @@ from types import MappingProxyType
 from holdfast.api.operations import OPERATIONS
 from holdfast.server.problems import Problem
 
-# What clients of OpenAI's and Anthropic's APIs look for under /v1, by the first word of the path.
+# Unsupported parts of OpenAI's and Anthropic's APIs, by the first segment after /v1.
 UNSERVED: Mapping[str, str] = MappingProxyType(
     {
         "assistants": "assistants; use /v1/responses",
@@ -32,8 +32,8 @@ _UNSERVED_BELOW: Mapping[str, str] = MappingProxyType(
     {
         "/v1/chat/completions/": "stored chat completions; use /v1/responses",
         "/v1/conversations/": (
-            "changes of single items: a conversation is a log. Send new items as 'input' of a response with "
-            "this conversation; POST /api/sessions/{session_id}/rewind takes the newest ones back"
+            "changes to single items, because a conversation is a log. Add items as 'input' of a response "
+            "with this conversation; remove the newest with POST /api/sessions/{session_id}/rewind"
         ),
         "/v1/messages/batches": "batches of messages",
     }
@@ -51,7 +51,7 @@ def no_such_route(path: str) -> Problem:
 
 
 def not_of_this_route(path: str) -> str:
-    """What is missing at a path that is served for other methods; empty if nothing is known about it."""
+    """Return the unsupported purpose of a path that supports only other methods; empty if unknown."""
     below = next((what for start, what in _UNSERVED_BELOW.items() if path.startswith(start)), "")
     return f"This server doesn't serve {below}" if below else ""
 

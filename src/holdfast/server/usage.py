@@ -33,7 +33,7 @@ class UsageRoutes:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     deps = parts.deps
     return {
         "usage.show": UsageRoutes(deps).show,

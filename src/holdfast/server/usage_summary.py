@@ -1,4 +1,4 @@
-"""What was used over some days, added up from the store, for the server and for commands without one."""
+"""Usage over a range of days, computed from the store, for the server and for offline commands."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -49,7 +49,7 @@ def days_of(first: str, last: str, *, now_ms: int) -> tuple[date, date]:
     if begin > end:
         raise bad_request("'from' must not be after 'to'", param="from")
     if (end - begin).days >= DAYS_MAX:
-        raise bad_request(f"'from' and 'to' may cover at most {DAYS_MAX} days", param="from")
+        raise bad_request(f"'from' and 'to' can cover up to {DAYS_MAX} days", param="from")
     return begin, end
 
 

@@ -15,25 +15,25 @@ from holdfast.values import Action
 
 
 class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to ask."""
+    """A question."""
 
     text: Annotated[str, Meta(min_length=1, max_length=8_000, description="The question.")]
     choices: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=500)], ...],
-        Meta(max_length=20, description="Answers to choose from; the user may still answer freely."),
+        Meta(max_length=20, description="Suggested answers. The user can also answer freely."),
     ] = ()
 
 
 class AskUser(Tool):
-    """Describes the question to the model; the agent loop turns a call into question.asked.
+    """Describes the tool to the model; the agent loop turns a call into question.asked.
 
-    `run` is called only without such a loop, where nobody can be asked.
+    `run` is called only without such a loop, where no one can answer.
     """
 
     args_type = AskUserArgs
     spec = spec_of(
         ASK_USER,
-        "Ask the user a question and wait for the answer. Use it only when you can't continue without it.",
+        "Ask the user a question and wait for the answer. Use this only if you can't continue without it.",
         args=AskUserArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
@@ -45,4 +45,4 @@ class AskUser(Tool):
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult("Nobody is available to answer.", ok=False, ending="no_approver")
+        return ToolResult("No one is available to answer.", ok=False, ending="no_approver")

@@ -33,7 +33,7 @@ _ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class ChildBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the sub-agent may use up; 0 means an equal share of what is left."""
+    """The sub-agent's budget; 0 means an equal share of the rest."""
 
     tokens: Annotated[int, Meta(ge=0)] = 0
     cost_usd: Annotated[float, Meta(ge=0)] = 0.0
@@ -46,25 +46,25 @@ class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     task: Annotated[
         _Text,
-        Meta(description="All that the sub-agent needs to know: it doesn't see this conversation."),
+        Meta(description="Everything the sub-agent needs to know. It can't see this conversation."),
     ]
     instructions: Annotated[
-        str, Meta(max_length=TASK_CHARS_MAX, description="Further instructions, such as its role.")
+        str, Meta(max_length=TASK_CHARS_MAX, description="Extra instructions, such as its role.")
     ] = ""
     tools: Annotated[
         Annotated[tuple[_ToolName, ...], Meta(max_length=200)] | None,
-        Meta(description="The tools it may use, of those that you have; all if not given."),
+        Meta(description="Tools it can use, out of yours. Default: all."),
     ] = None
-    target: Annotated[str, Meta(max_length=256, description="The model target; yours if not given.")] = ""
+    target: Annotated[str, Meta(max_length=256, description="The model target. Default: yours.")] = ""
     budget: Annotated[
-        ChildBudget | None, Meta(description="What it may use of your budget; an equal share if not given.")
+        ChildBudget | None, Meta(description="Its share of your budget. Default: an equal share.")
     ] = None
     background: Annotated[
         bool,
-        Meta(description="Don't wait: you get a name now, and its answer as a message when it has ended."),
+        Meta(description="Don't wait: return its name now, and get its answer as a message when it ends."),
     ] = False
     outlives_stop: Annotated[
-        bool, Meta(description="In the background only: it continues if the user stops this run.")
+        bool, Meta(description="Background only: keep running if the user stops this run.")
     ] = False
 
 
@@ -77,29 +77,27 @@ class ChildArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StatusArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which sub-agent to look at."""
 
-    name: Annotated[str, Meta(max_length=100, description="One sub-agent; all if not given.")] = ""
+    name: Annotated[str, Meta(max_length=100, description="A sub-agent. Default: all.")] = ""
 
 
 class WaitArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which sub-agents to wait for."""
 
     names: Annotated[
-        tuple[_Name, ...], Meta(max_length=100, description="All of these; any one that works if not given.")
+        tuple[_Name, ...], Meta(max_length=100, description="Wait for all of these. Default: any active one.")
     ] = ()
-    seconds: Annotated[float, Meta(ge=0, le=WAIT_S_MAX, description="The longest time to wait.")] = (
-        WAIT_S_DEFAULT
-    )
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_S_MAX, description="Maximum time to wait.")] = WAIT_S_DEFAULT
 
 
 class TailArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to read of a sub-agent."""
+    """A sub-agent to read."""
 
     name: _Name
     lines: Annotated[int, Meta(ge=1, le=TAIL_LINES_MAX)] = TAIL_LINES_DEFAULT
 
 
 class SteerArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to tell a sub-agent."""
+    """A message to a sub-agent."""
 
     name: _Name
     message: _Text
@@ -123,7 +121,7 @@ class ChildTool(Tool):
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult("There are no sub-agents here.", ok=False, ending="not_started")
+        return ToolResult("Sub-agents aren't available here.", ok=False, ending="not_started")
 
 
 _LOOKS = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, place="anywhere")
@@ -136,32 +134,32 @@ def child_tools() -> list[ChildTool]:
     return [
         ChildTool(
             DELEGATE,
-            "Give a self-contained task to a sub-agent and get its answer. It works in the same workspace "
-            "with the tools you name, and asks the user for the same approvals as you. Several delegate "
-            "calls in one answer run side by side.",
+            "Delegate a self-contained task to a sub-agent and get its answer. It works in the same "
+            "workspace with the tools you list, and needs the same approvals as you. Several delegate "
+            "calls in one answer run concurrently.",
             args=DelegateArgs,
             traits=_SIDE_BY_SIDE,
         ),
         ChildTool(
             CHILD_STATUS,
-            "How your sub-agents are doing: state, last words and cost.",
+            "Show the status, last output and cost of your sub-agents.",
             args=StatusArgs,
             traits=_LOOKS,
         ),
         ChildTool(
             CHILD_WAIT,
-            "Wait until sub-agents in the background have ended. Their answers come as messages.",
+            "Wait for background sub-agents to end. Their answers arrive as messages.",
             args=WaitArgs,
             traits=_LOOKS,
         ),
         ChildTool(
-            CHILD_TAIL, "The end of what a sub-agent has said and done so far.", args=TailArgs, traits=_LOOKS
+            CHILD_TAIL, "Read the end of a sub-agent's transcript so far.", args=TailArgs, traits=_LOOKS
         ),
         ChildTool(
             CHILD_STEER,
-            "Tell a working sub-agent something; it reads it before its next step.",
+            "Send a message to an active sub-agent. It reads the message before its next step.",
             args=SteerArgs,
             traits=_ACTS,
         ),
-        ChildTool(CHILD_STOP, "Stop a sub-agent; its work so far stays.", args=ChildArgs, traits=_ACTS),
+        ChildTool(CHILD_STOP, "Stop a sub-agent. Its work so far is kept.", args=ChildArgs, traits=_ACTS),
     ]

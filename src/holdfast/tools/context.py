@@ -1,4 +1,4 @@
-"""What a tool's function can know about its call, and how it asks the model to try again."""
+"""The context of a tool's function, and the exception that asks the model to retry."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +84,7 @@ class ToolContext(Generic[DepsT]):
         return self._call.workspace
 
     async def say(self, text: str) -> None:
-        """Show progress to whoever follows the run."""
+        """Show progress to readers of the run."""
         await self._call.say(text, stream="progress")
 
     async def ask(self, question: str, *, choices: Sequence[str] = ()) -> str:

@@ -58,7 +58,7 @@ def _found(request: dict[str, Any]) -> Any:
 
 
 def _names_of(file: str, wanted: str) -> dict[str, Any]:
-    """The names that a script defines. What it does after that may fail, as running its agent does here."""
+    """Return the names that a script defines. Its later code may fail, as running its agent does here."""
     names: dict[str, Any] = {"__name__": _MAIN, "__file__": file}
     code = compile(Path(file).read_bytes(), file, "exec")
     sys.modules[_MAIN] = module = ModuleType(_MAIN)

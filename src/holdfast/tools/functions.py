@@ -71,21 +71,21 @@ def importable(function: Callable[..., object]) -> Importable:
     name, module = function.__qualname__, function.__module__
     if inspect.ismethod(function) and not inspect.isclass(function.__self__):
         raise CannotBeTool(
-            f"{name} is a method of an object, and the object cannot be sent to a child process. "
-            "Define a function at the top level of a module, or make it `async def`."
+            f"{name} is a method, and its object can't be sent to a child process. Define a function at the "
+            "top level of a module, or make it `async def`."
         )
     if "<" in name:
         raise CannotBeTool(
-            f"{name} is defined inside a function, so a child process cannot import it. "
-            "Define it at the top level of a module, or make it `async def`."
+            f"{name} is defined inside a function, so a child process can't import it. Define it at the top "
+            "level of a module, or make it `async def`."
         )
     if module != "__main__":
         return Importable(module, name)
     file = getattr(sys.modules["__main__"], "__file__", None)
     if not file:
         raise CannotBeTool(
-            f"{name} was defined interactively, so a child process cannot import it. "
-            "Put it in a file, or make it `async def`."
+            f"{name} was defined interactively, so a child process can't import it. Put it in a file, or "
+            "make it `async def`."
         )
     return Importable(module, name, str(Path(file).resolve()))
 
@@ -99,7 +99,7 @@ async def call_in_child(
     hear: Callable[[str], Awaitable[None]] | None = None,
 ) -> FunctionResult:
     """Call a function in a child process; what it prints goes to the sink."""
-    # An unlinked file, not a pipe: the answer of a child that is killed half-way waits for nobody.
+    # An unlinked file, not a pipe: the output of a child that is killed midway has no reader to wait for.
     with await offload(_unlinked_file, undo=_close) as answer_file:
         request = {
             "import_path": await offload(lambda: _import_path(where)),
@@ -247,7 +247,7 @@ class FunctionTool(Tool):
         if answer.retry:
             return _try_again(answer.retry)
         if answer.error:
-            return ToolResult("\n".join(filter(None, [f"It failed: {answer.error}", printed])), ok=False)
+            return ToolResult("\n".join(filter(None, [f"Failed: {answer.error}", printed])), ok=False)
         return _result(answer.value)
 
 
@@ -329,7 +329,7 @@ def _result(value: object) -> ToolResult:
 
 
 def _late(patience_s: float) -> ToolResult:
-    text = f"Killed: it took longer than {patience_s:g} s. What it did until then is not undone."
+    text = f"Killed: it took longer than {patience_s:g} s. Its effects so far aren't undone."
     return ToolResult(text, ok=False, ending="killed")
 
 
@@ -338,4 +338,4 @@ def _try_again(text: str) -> ToolResult:
 
 
 def _raised(error: Exception) -> ToolResult:
-    return ToolResult(f"It failed: {type(error).__name__}: {error}", ok=False)
+    return ToolResult(f"Failed: {type(error).__name__}: {error}", ok=False)

@@ -28,7 +28,7 @@ async def offload(
         try:
             loop.call_soon_threadsafe(call)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed, so no one is waiting
 
     def body() -> None:
         try:
@@ -63,6 +63,6 @@ async def settle(future: asyncio.Future[T], *, within_s: float) -> None:
         except asyncio.CancelledError as stop:
             cancelled = stop
     if future.done() and not future.cancelled():
-        future.exception()  # looked at, so that nobody calls it forgotten
+        future.exception()  # retrieved, so that asyncio doesn't report it
     if cancelled is not None:
         raise cancelled

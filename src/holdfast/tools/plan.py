@@ -16,14 +16,14 @@ from holdfast.values import Action, PlanStep, PlanStepState
 
 STEPS_MAX = 50
 STEP_CHARS_MAX = 500
-_NO_LOOP = "There is no agent loop here, so this does nothing."
+_NO_LOOP = "This only works inside an agent run."
 
 
 class PlanStepArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One step."""
 
-    text: Annotated[str, Meta(min_length=1, max_length=STEP_CHARS_MAX, description="What is to be done.")]
-    state: Annotated[PlanStepState, Meta(description="How far it is.")] = "pending"
+    text: Annotated[str, Meta(min_length=1, max_length=STEP_CHARS_MAX, description="The step.")]
+    state: Annotated[PlanStepState, Meta(description="Its status.")] = "pending"
 
 
 class UpdatePlanArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class UpdatePlanArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     steps: Annotated[
         tuple[PlanStepArgs, ...],
-        Meta(min_length=1, max_length=STEPS_MAX, description="All steps in order, also those that are done."),
+        Meta(min_length=1, max_length=STEPS_MAX, description="All steps in order, including completed ones."),
     ]
 
     def plan(self) -> tuple[PlanStep, ...]:
@@ -44,16 +44,16 @@ class FinishGoalArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     outcome: Annotated[
         Literal["reached", "blocked"],
-        Meta(description="reached, or blocked if you can't reach it without the user."),
+        Meta(description="reached, or blocked if you need the user to reach it."),
     ]
     summary: Annotated[
-        str, Meta(min_length=1, max_length=2_000, description="What was done, or what blocks.")
+        str, Meta(min_length=1, max_length=2_000, description="What you did, or what blocks you.")
     ]
     evidence: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=2_000)], ...],
         Meta(
             max_length=20,
-            description="Exact quotations from results of your tools in this run that show it.",
+            description="Exact quotes from your tool results in this run that prove it.",
         ),
     ] = ()
 
@@ -64,8 +64,8 @@ class UpdatePlan(Tool):
     args_type = UpdatePlanArgs
     spec = spec_of(
         UPDATE_PLAN,
-        "Show the user your plan for work of several steps, and keep it up to date. Send the whole plan each "
-        "time. At most one step is in_progress; mark a step completed as soon as it is.",
+        "Show the user your plan for multi-step work, and keep it up to date. Send the whole plan each "
+        "time. At most one step is in_progress. Mark each step completed as soon as it's done.",
         args=UpdatePlanArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
@@ -89,8 +89,8 @@ class FinishGoal(Tool):
     args_type = FinishGoalArgs
     spec = spec_of(
         FINISH_GOAL,
-        "Say that the goal is reached, with evidence, or that it can't be reached. The evidence is checked: "
-        "each quotation must be in a result of your tools.",
+        "Report that the goal is reached, with evidence, or that you can't reach it. The evidence is "
+        "checked: each quote must occur in one of your tool results.",
         args=FinishGoalArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")

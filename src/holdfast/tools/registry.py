@@ -1,4 +1,4 @@
-"""The tools by name: what the model is told, and whether its arguments fit."""
+"""The tools by name: their specs for the model, and argument checks."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Registry:
         for tool in tools:
             name = tool.spec.name
             if name in offered or (name in self._tools and name not in earlier):
-                raise NameTaken(f"There are two tools named {name!r}.")
+                raise NameTaken(f"Two tools are named {name!r}.")
             offered[name] = tool
         self._set(self._groups | {group: offered})
 
@@ -102,11 +102,11 @@ class Registry:
         return tuple([tool.spec for tool in self._tools.values()])
 
     def unknown(self, name: str, *, others: Iterable[str] = ()) -> str:
-        """What the model is told when it calls an unknown tool; `others` are those of its client."""
+        """Return the error for a call to an unknown tool. `others` are the client's tools."""
         names = [*(spec.name for spec in self.specs()), *others]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:100]!r}.{hint} The tools are: {', '.join(names)}."
+        return f"Unknown tool {name[:100]!r}.{hint} Available tools: {', '.join(names)}."
 
 
 def _lacking(tools: Mapping[str, Tool], names: Collection[str]) -> dict[str, Tool]:
@@ -123,7 +123,7 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
     # Names, plain types and enums at the top only: the schema's owner checks the rest.
-    # A property may also be `true`, and whoever is not kept to the standard may put anything anywhere.
+    # A property can also be `true`, and schemas that violate the standard can contain anything.
     properties = mapping(schema.get("properties"))
     missing = [name for name in items(schema.get("required")) if isinstance(name, str) and name not in args]
     if missing:

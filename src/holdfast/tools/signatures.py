@@ -26,10 +26,10 @@ def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
         name = parameter.name
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
             raise CannotBeTool(
-                f"{function.__qualname__}: a model passes arguments by name, so {name!r} cannot be one."
+                f"{function.__qualname__}: models pass arguments by name, so {name!r} isn't allowed."
             )
         if name not in hints:
-            raise CannotBeTool(f"{function.__qualname__}: give {name!r} a type, so that the model knows it.")
+            raise CannotBeTool(f"{function.__qualname__}: add a type to {name!r} for the model.")
         kind = hints[name]
         if name in described:
             kind = Annotated[kind, Meta(description=described[name])]
@@ -67,9 +67,7 @@ def description_of(function: Callable[..., object]) -> str:
     text = inspect.getdoc(function) or ""
     told = re.split(r"\n\s*(?:Args|Arguments|Parameters):\s*\n", text)[0].strip()
     if not told:
-        raise CannotBeTool(
-            f"{function.__qualname__}: give it a docstring, so that the model knows what it does."
-        )
+        raise CannotBeTool(f"{function.__qualname__}: add a docstring that tells the model what it does.")
     return told
 
 

@@ -19,7 +19,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.tools.files.send_file import SendFile
 
 MB = 1024 * 1024
-NOT_TAKEN = "I couldn't send you the file a.txt. Discord didn't take it."
+NOT_TAKEN = "Couldn't send the file a.txt: Discord rejected it."
 
 
 def sends(*calls: Mapping[str, object]) -> list[Script]:
@@ -72,8 +72,8 @@ async def test_a_file_that_is_too_big_is_told_of_in_words(tmp_path: Path) -> Non
     ):
         async with channel(world, discord):
             say(discord, "send them")
-            why = "It is 11.0 MB, and Discord takes files of up to 10 MB."
-            words = f"I couldn't send you the file more_*.bin. {why}"
+            why = "It's 11.0 MB, but Discord's limit is 10 MB."
+            words = f"Couldn't send the file more_*.bin. {why}"
             await said(discord, words, "", "there you are")
         assert [(name, len(data)) for name, data in files(discord)] == [("most.bin", FILE_BYTES_MAX)]
 

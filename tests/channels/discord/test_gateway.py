@@ -52,7 +52,7 @@ async def test_another_process_resumes_and_gets_also_what_the_history_has_not() 
         say(discord, "two")
         async with channel(world, discord, allow=frozenset({"42", "43"})):
             await said(discord, "re: from someone new", user=43)
-            await said(discord, "re: one", "A new conversation begins.", "re: two")
+            await said(discord, "re: one", "Started a new conversation.", "re: two")
         assert opcodes(discord) == [2, 6]
 
 
@@ -101,7 +101,7 @@ async def test_a_history_that_cannot_be_read_now_is_waited_for_and_one_that_is_c
             await said(discord, "re: one", "re: two")
             log = await world.until(LOG, e.ChannelConnected, times=3)
         (_, _, missed) = [one.event.missed for one in log if isinstance(one.event, e.ChannelConnected)]
-        assert missed.startswith(f"what was said in 1 chats ({other})"), "what may be lost is on the log"
+        assert missed.startswith(f"messages in 1 chats ({other})"), "what may be lost is on the log"
         assert "Missing Access" in missed
 
 

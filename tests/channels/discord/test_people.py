@@ -146,7 +146,7 @@ async def test_a_question_is_answered_by_a_button_or_by_what_is_written_next() -
             discord.world.click(chat, message_id, data)
             await until(discord, lambda: "result: blue" in texts(discord))
             discord.world.command(chat, "new")
-            await until(discord, lambda: "A new conversation begins." in texts(discord))
+            await until(discord, lambda: "Started a new conversation." in texts(discord))
             say(discord, "another colour")
             await card(discord, "red")
             say(discord, "green, please")

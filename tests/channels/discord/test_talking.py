@@ -26,7 +26,7 @@ async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conver
             await until(discord, lambda: len(texts(discord)) == 3)
             say(discord, "third")
             await until(discord, lambda: len(texts(discord)) == 4)
-        assert texts(discord)[2:] == ["A new conversation begins.", "you said third"]
+        assert texts(discord)[2:] == ["Started a new conversation.", "you said third"]
         state = await state_of(world)
         assert state.account == "holdfast"
         assert not state.awaited
@@ -150,10 +150,10 @@ async def test_files_and_images_come_in_as_blobs_and_only_from_discords_own_host
             discord.world.send_file(chat, b"text", text="read this")
             discord.world.send_file(chat, b"\xff\xd8jpeg", name="p.jpg", media_type="image/jpeg")
             discord.world.send_file(chat, b"x" * 1_001, name="big.bin")
-            await until(discord, lambda: any("too big" in text for text in texts(discord)))
+            await until(discord, lambda: any("too large" in text for text in texts(discord)))
             elsewhere = {"id": "1", "url": "http://localhost:1/x", "filename": "x", "size": 1}
             discord.world.say(chat, "", attachments=[elsewhere])
-            await until(discord, lambda: any("couldn't fetch" in text for text in texts(discord)))
+            await until(discord, lambda: any("Couldn't fetch" in text for text in texts(discord)))
         (session_id,) = (await state_of(world)).chats
         accepted = [
             one.event for one in await world.log(session_id) if isinstance(one.event, e.MessageAccepted)
@@ -199,7 +199,7 @@ async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
             discord.world.command(chat, "retry")
             await until(discord, lambda: len(texts(discord)) == 5)
         status, half, stopped, model, whole = texts(discord)
-        assert "working" in status
+        assert "Working" in status
         assert (half, stopped, whole) == ("half", "Stopped.", "whole")
         assert "other" in model
 

@@ -23,7 +23,7 @@ from holdfast.tools.files.send_file import SendFile
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(3 * 1024 * 1024)
 SHARE = "files.completeUploadExternal"
-NOT_TAKEN = f"I couldn't send you the file a.txt. Slack didn't take it. {HINT}"
+NOT_TAKEN = f"Couldn't send the file a.txt: Slack rejected it. {HINT}"
 
 
 def sends(*calls: Mapping[str, object]) -> list[Script]:

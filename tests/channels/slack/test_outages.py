@@ -63,7 +63,7 @@ async def test_history_that_slack_does_not_give_is_said_to_be_missed(talking: Ta
         slack.scripts.add("conversations.history", [SlackError("missing_scope")])
         async with talking(world, slack):
             missed = await missed_of(world)
-        assert missed == f"what was said in 1 conversations ({MY}), which Slack didn't list: missing_scope"
+        assert missed == f"messages in 1 conversations ({MY}) that Slack didn't list: missing_scope"
 
 
 async def test_a_message_of_ten_megabytes_is_refused_aloud() -> None:
@@ -78,7 +78,7 @@ async def test_a_message_of_ten_megabytes_is_refused_aloud() -> None:
             await until(slack, lambda: len(slack.world.conversation(MY).texts()) > 2)
         taken = [one.event for one in await world.log(LOG) if isinstance(one.event, e.ChannelUpdateTaken)]
         assert [(one.became, one.why) for one in taken] == [
-            ("ignored", "it is too long"),
+            ("ignored", "too long"),
             ("message", ""),
             ("message", ""),
         ]

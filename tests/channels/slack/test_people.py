@@ -128,7 +128,7 @@ async def test_a_question_is_answered_by_a_button_or_by_what_is_written_next(tal
             slack.world.click(MY, ts, value)
             await until(slack, lambda: "result: blue" in texts())
             slack.world.say(MY, "!new")
-            await until(slack, lambda: "A new conversation begins." in texts())
+            await until(slack, lambda: "Started a new conversation." in texts())
             slack.world.say(MY, "another colour")
             await card(slack, "red")
             slack.world.say(MY, "green, please")

@@ -30,7 +30,7 @@ async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conver
             slack.world.say(MY, "third")
             await until(slack, lambda: len(slack.world.conversation(MY).texts()) == 5)
         texts = slack.world.conversation(MY).texts()
-        assert texts[2] == "A new conversation begins."
+        assert texts[2] == "Started a new conversation."
         assert texts[4] == "re: third"
         state = await state_of(world)
         assert state.account == "holdfast"
@@ -131,8 +131,8 @@ async def test_files_and_images_come_in_as_blobs_and_the_token_goes_to_slack_alo
             elsewhere = {"id": "F9", "url_private": "http://127.0.0.1:1/secret", "size": 3, "name": "x"}
             slack.world.say(MY, "", subtype="file_share", files=[elsewhere])
             await until(slack, lambda: len(texts()) == 5)
-        assert "too big" in slack.world.conversation(MY).texts()[3]
-        assert "couldn't fetch" in slack.world.conversation(MY).texts()[4]
+        assert "too large" in slack.world.conversation(MY).texts()[3]
+        assert "Couldn't fetch" in slack.world.conversation(MY).texts()[4]
         (session_id,) = (await state_of(world)).chats
         log = [one.event for one in await world.log(session_id)]
         parts = [part for one in log if isinstance(one, e.MessageAccepted) for part in one.parts]

@@ -142,7 +142,7 @@ async def test_a_button_approves_exactly_its_action_once_and_only_for_those_who_
         assert answer == "result: act done"
         assert not telegram.world.buttons(ME)
         texts = [str(call.parameters["text"]) for call in telegram.world.done("answerCallbackQuery")]
-        assert texts[3:] == ["Allowed", "This is already decided, or it has expired."]
+        assert texts[3:] == ["Allowed", "This request was already answered, or it has expired."]
 
 
 async def test_a_card_shows_what_was_decided_elsewhere_and_a_late_click_changes_nothing() -> None:
@@ -203,7 +203,7 @@ async def test_a_command_decides_the_ask_that_it_names_or_the_only_one() -> None
         assert not done
         telegram.world.say(ME, "/approve")
         await until(telegram, lambda: "result: act done" in telegram.world.chat(ME).texts())
-        assert telegram.world.chat(ME).texts()[0] == "Nothing waits for your approval."
+        assert telegram.world.chat(ME).texts()[0] == "No pending approval requests."
     assert done == ["act {}"]
 
 

@@ -25,7 +25,7 @@ async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conver
             telegram.world.say(ME, "again")
             await said(telegram, "you said hello <b>", "you said again")
             telegram.world.say(ME, "/new")
-            await said(telegram, "you said hello <b>", "you said again", "A new conversation begins.")
+            await said(telegram, "you said hello <b>", "you said again", "Started a new conversation.")
             telegram.world.say(ME, "third")
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 4)
         state = await state_of(world)
@@ -128,7 +128,9 @@ async def test_files_images_and_voice_come_in_as_blobs() -> None:
             telegram.world.send_file(ME, b"\xff\xd8jpeg", kind="photo", name="p.jpg")
             telegram.world.send_file(ME, b"ogg", kind="voice", name="v.oga")
             telegram.world.send_file(ME, b"x" * 1_001, name="big.bin")
-            await until(telegram, lambda: any("too big" in text for text in telegram.world.chat(ME).texts()))
+            await until(
+                telegram, lambda: any("too large" in text for text in telegram.world.chat(ME).texts())
+            )
         (session_id,) = (await state_of(world)).chats
         accepted = [
             record.event
@@ -186,9 +188,9 @@ async def test_stop_takes_back_what_waits_in_the_chat_and_says_so() -> None:
         _, *after, answer, queue = telegram.world.chat(ME).texts()
         assert {"half", "Stopped."} < set(after)
         (told,) = set(after) - {"half", "Stopped."}
-        assert told.startswith("These messages waited")
+        assert told.startswith("Removed from the queue")
         assert told.endswith("1. second\n2. third")
-        assert (answer, queue) == ("re: fourth", "No messages are waiting.")
+        assert (answer, queue) == ("re: fourth", "The queue is empty.")
         assert not (await state_of(world)).awaited
         assert chaos.seen.requests_seen == 2
 
@@ -210,8 +212,8 @@ async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
             telegram.world.say(ME, "/retry")
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 5)
         nothing, status, half, stopped, whole = telegram.world.chat(ME).texts()
-        assert "no conversation" in nothing
-        assert "working" in status
+        assert "No conversation" in nothing
+        assert "Working" in status
         assert (half, stopped, whole) == ("half", "Stopped.", "whole")
 
 
@@ -235,5 +237,5 @@ async def test_stop_says_that_what_was_sent_on_the_page_is_paused() -> None:
             telegram.world.say(ME, "/stop")
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 3)
         (told,) = [text for text in telegram.world.chat(ME).texts() if text not in {"half", "Stopped."}]
-        assert told.startswith("These messages were sent elsewhere")
+        assert told.startswith("Paused messages from elsewhere")
         assert told.endswith("1. from the page")

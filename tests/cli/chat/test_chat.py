@@ -198,7 +198,7 @@ async def compacted(window: Terminal) -> None:
     screen = await window.until("the earlier conversation was summarized for the model: about")
     assert screen.count("> /compact hosts") == 1
     await window.say("/compact")
-    await window.until("nothing to compact")
+    await window.until("Nothing to compact")
 
 
 async def exported(window: Terminal, folder: Path) -> None:

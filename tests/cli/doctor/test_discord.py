@@ -27,4 +27,4 @@ async def test_a_bot_without_its_token_or_its_intent_is_a_fault_with_what_to_do(
             name="dc", kind="discord", token=Secret("x"), base_url=f"http://127.0.0.1:{port}"
         )
         found = await ask_platforms(Settings(channels=(away,)))
-    assert "can't be reached" in found[0].text
+    assert "Can't reach" in found[0].text

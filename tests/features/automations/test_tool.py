@@ -59,4 +59,4 @@ async def test_an_unattended_run_schedules_nothing_and_wrong_times_are_explained
     assert await triggers(store) == []
     ends = tool_ends(log)
     assert ends[0].ending == "no_approver"
-    assert all("The time can't be used" in end.result for end in ends[1:])
+    assert all("Invalid time" in end.result for end in ends[1:])

@@ -84,8 +84,8 @@ async def test_a_folder_is_listed_with_what_is_ignored_and_what_cannot_be_opened
         }  # fmt: skip
         refused = {name: one["refused"] for name, one in entries.items() if "refused" in one}
         assert set(refused) == {".env", ".ssh", "hidden", "out", "pipe", "precious"}
-        assert refused[".env"] == "This may hold secrets, so it isn't shown here."
-        assert refused["out"].startswith("This link leads out of the workspace")
+        assert refused[".env"] == "This file may contain secrets, so it isn't shown here."
+        assert refused["out"].startswith("This link is broken or leads out of the workspace")
         assert (entries["alias"]["kind"], entries["alias"]["link"]) == ("file", True)
         assert entries["Readme.md"]["bytes"] == len("Readme.md")
         inner = await listed(server, "src/")

@@ -323,7 +323,7 @@ async def test_a_model_that_mistypes_a_clients_tool_is_told_its_name() -> None:
         body: Any = chaos.seen.requests[-1].body
     told: str = body["messages"][-1]["content"]
     assert "Did you mean weather?" in told
-    assert "The tools are: ask_user, weather." in told
+    assert "Available tools: ask_user, weather." in told
 
 
 async def test_a_response_client_that_says_two_things_instead_gets_its_answer() -> None:

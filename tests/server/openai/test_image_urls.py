@@ -36,7 +36,7 @@ class Loopback(AddressPolicy):
     def insist_on_url(self, url: URL) -> None:
         insist_on_form(url)
         if url.host == self.private:
-            raise UrlRefused(f"{url.host} is not a public address.")
+            raise UrlRefused(f"{url.host} isn't a public address.")
 
     @override
     def allows(self, address: IPAddress) -> bool:
@@ -113,7 +113,7 @@ async def test_an_image_is_fetched_once_stored_and_shown_to_the_model_on_each_ro
         ("/lie", "isn't a PNG"),
         ("/huge", "larger than 5 MiB"),
         ("/loop", "redirects more than"),
-        ("/inside", "not a public address"),
+        ("/inside", "isn't a public address"),
     ],
 )
 async def test_what_cant_be_fetched_is_a_400_that_names_the_part(path: str, why: str) -> None:

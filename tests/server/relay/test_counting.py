@@ -63,5 +63,5 @@ async def test_a_key_without_the_scope_is_told_how_to_get_one_that_has_it() -> N
         refused = await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=old)
         assert refused.status == 403
         said = refused.json["error"]["message"]
-        assert "Keys made before Holdfast could relay don't have it" in said
+        assert "Keys created before Holdfast had a relay don't have it" in said
         assert "`holdfast keys add NAME --scope relay`" in said

@@ -264,7 +264,7 @@ async def test_a_stop_ends_a_kept_call_and_its_client_is_told() -> None:
             await answer.content.readany()
             (run,) = (await server.get("/v1/runs"))[1]["data"]
             await server.post(f"/v1/runs/{run['run_id']}/stop")
-            assert b"Somebody stopped this call" in await answer.content.read()
+            assert b"This call was stopped" in await answer.content.read()
         await chaos.seen.until_closed(1)
         events = events_of(disk)
         assert isinstance(events[-1], e.RunEnded)

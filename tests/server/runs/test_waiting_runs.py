@@ -105,7 +105,7 @@ async def test_a_message_to_a_run_that_waits_for_its_clients_tools_is_kept_and_s
             f"/v1/runs/{run_id}/messages", {"message": "later", "mode": "queue"}
         )
         assert (status, queued["waiting_for"], queued["mode"]) == (200, "client", "queue")
-        assert "after that one has ended" in queued["note"]
+        assert "after that one ends" in queued["note"]
         assert (await server.get(f"/v1/runs/{run_id}"))[1]["status"] == "waiting_for_client"
 
         result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "21"}

@@ -46,7 +46,7 @@ class Body(msgspec.Struct):
             "inner.size",
             "Invalid 'inner.size': it must be a whole number, at least 1",
         ),
-        ('{"input": "", "inner": {"sizes": 1}}', "inner", "Invalid 'inner': there's no field 'sizes'"),
+        ('{"input": "", "inner": {"sizes": 1}}', "inner", "Invalid 'inner': unknown field 'sizes'"),
         ('{"input": "", "ratio": {}}', "ratio", "Invalid 'ratio': it must be a number, not an object"),
         ("[]", None, "The body must be a JSON object, not a list"),
     ],

@@ -95,9 +95,9 @@ def test_a_field_that_asks_for_a_secret_is_known_by_its_words() -> None:
 
 async def test_a_page_to_open_is_shown_and_only_an_explicit_answer_accepts(tmp_path: Path) -> None:
     async with connected(tmp_path) as of:
-        opened = answering(tmp_path, "I have opened it")
+        opened = answering(tmp_path, "I've opened it")
         assert (await run(of, "pay", opened, label="asking", url=PAGE)).text == "accept"
-        assert "open a page of pay.example.com:\nhttps://pay.example.com/a?b=c" in opened.asked[0][0]
+        assert "open a page on pay.example.com:\nhttps://pay.example.com/a?b=c" in opened.asked[0][0]
         assert (
             await run(of, "pay", answering(tmp_path, "what?"), label="asking", url=PAGE)
         ).text == "decline"
@@ -108,8 +108,8 @@ async def test_a_page_to_open_is_shown_and_only_an_explicit_answer_accepts(tmp_p
             "https://good.com@evil.com/",
             "https://x\x1b[2K",
         ):
-            call = answering(tmp_path, "I have opened it")
-            assert "Holdfast cannot show this" in (await run(of, "pay", call, label="asking", url=trick)).text
+            call = answering(tmp_path, "I've opened it")
+            assert "Holdfast can't show this" in (await run(of, "pay", call, label="asking", url=trick)).text
             assert not call.asked
 
 
@@ -159,7 +159,7 @@ async def test_a_question_is_not_put_to_another_session(tmp_path: Path) -> None:
         hanging = asyncio.create_task((await named(of, tool="hang")).run({}, other))
         await other.hears("1")
         call = answering(tmp_path, "Yes")
-        assert "cannot tell which call this is for" in (await run(of, "elicit", call)).text
+        assert "can't tell which call this is for" in (await run(of, "elicit", call)).text
         assert not call.asked
         assert not other.asked
         hanging.cancel()

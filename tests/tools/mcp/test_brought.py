@@ -74,9 +74,9 @@ async def test_two_clients_of_a_session_do_not_replace_each_others() -> None:
 
 async def test_there_is_a_limit_and_names_must_differ() -> None:
     async with BroughtServers(connect, Watch()) as brought:
-        with pytest.raises(BadMcpServer, match="one name"):
+        with pytest.raises(BadMcpServer, match="the same name"):
             await brought.bring("s", "c", [raw("a"), raw("a")])
-        with pytest.raises(BadMcpServer, match="up to"):
+        with pytest.raises(BadMcpServer, match="The limit is"):
             await brought.bring("s", "c", [raw(f"n{n}") for n in range(BROUGHT_MAX)])
         assert brought.tools("s") == []
 

@@ -103,9 +103,9 @@ async def test_a_tool_that_the_model_is_not_told_of_is_named_in_the_log_once(
         await named(of, tool="fresh")
         assert names(of) == ["mcp__raw__change", "mcp__raw__fresh"]
         (left_out,) = of.status()[0].left_out
-    assert left_out.endswith("a model cannot be told of an argument named 'a b'")
+    assert left_out.endswith("models don't accept an argument named 'a b'")
     said = [record.getMessage() for record in caplog.records if record.name == "holdfast.tools.mcp.servers"]
-    assert said == [f"MCP server raw: the model is not told of {left_out}"]
+    assert said == [f"MCP server raw: hidden from the model: {left_out}"]
     assert "\x1b" not in left_out
 
 

@@ -83,7 +83,7 @@ async def test_a_redirect_to_another_origin_is_not_followed() -> None:
 
 @pytest.mark.parametrize(
     ("wish", "connect_s", "why"),
-    [("locked", 30.0, "HTTP status 401"), ("hang", 0.3, "did not answer within 0.3 s")],
+    [("locked", 30.0, "HTTP status 401"), ("hang", 0.3, "didn't respond within 0.3 s")],
 )
 async def test_a_server_that_does_not_let_us_in_is_given_up(wish: str, connect_s: float, why: str) -> None:
     patience = replace(QUICK, connect_s=connect_s)
@@ -126,7 +126,7 @@ async def test_a_session_that_the_server_has_forgotten_is_made_anew_and_the_call
         ("packed", "finished", "compressed"),
         ("cut", "unknown", "stopped during the call"),
         ("cut_body", "unknown", "the connection broke"),
-        ("hang", "killed", "did not answer within 0.3 s"),
+        ("hang", "killed", "didn't respond within 0.3 s"),
     ],
 )
 async def test_an_answer_that_does_not_come_whole_is_a_tool_error(

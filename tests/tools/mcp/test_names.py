@@ -95,7 +95,7 @@ def _nested(depth: int) -> dict[str, object]:
         ({"properties": {"a": {"description": "x" * SCHEMA_BYTES_MAX}}}, "bytes, more than"),
         ({"properties": {"no good": {}}}, "argument named 'no good'"),
         (_nested(100), "nested too deeply"),
-        (_nested(100_000), "is not JSON|more than"),
+        (_nested(100_000), "isn't JSON|more than"),
     ],
     ids=["long", "odd", "deep", "deeper"],
 )

@@ -131,7 +131,7 @@ def test_a_configuration_that_makes_no_sense_is_refused() -> None:
         ({"name": " ", "command": ("a",)}, "printable name"),
         ({"name": "a\nb", "command": ("a",)}, "printable name"),
         ({"command": ("",)}, "command is empty"),
-        ({"url": "http://a", "headers": {"a": "b\r\nc: d"}}, "cannot be sent"),
+        ({"url": "http://a", "headers": {"a": "b\r\nc: d"}}, "can't be sent"),
         ({"command": ("a",), "tool_patience_s": {"t": 0}}, "more than 0"),
     ]
     for config, why in rows:
@@ -144,6 +144,6 @@ def test_two_servers_of_one_name_are_refused_and_secrets_are_not_shown() -> None
         name="x", url="http://a", headers={"authorization": "s3cret"}, env={"A": "s3cret"}
     )
     assert "s3cret" not in repr(config)
-    with pytest.raises(BadMcpServer, match="one name"):
+    with pytest.raises(BadMcpServer, match="the same name"):
         servers(config, config)
     assert marker_run("a", "b") != marker_run("a", "c")

@@ -39,7 +39,7 @@ async def test_words_are_shown_once() -> None:
         (result({"type": "resource_link", "uri": "file:///a", "name": "a"}), "[resource file:///a]"),
         (
             result({"type": "image", "data": "no base64!", "mimeType": "image/png"}),
-            "[image/png: not readable, its base64 is broken]",
+            "[image/png: invalid base64]",
         ),
     ]
     for given, shown in results:
@@ -67,9 +67,9 @@ async def test_images_are_bounded_in_size_and_number() -> None:
     answer = await tool_result(result(image(large), *[image(PNG)] * PARTS_MAX), MemoryStore())
     assert len(answer.parts) == PARTS_MAX
     assert [type(part) for part in answer.parts[:2]] == [FilePart, ImagePart]
-    assert "left out, there are more than 8" in answer.text
+    assert "omitted, there are more than 8" in answer.text
 
 
 async def test_a_crowd_of_parts_is_cut() -> None:
     answer = await tool_result(result(*[text("x")] * 1200), MemoryStore())
-    assert answer.text.endswith("x\n[200 more parts are left out]")
+    assert answer.text.endswith("x\n[200 more parts omitted]")

@@ -37,7 +37,7 @@ async def test_a_server_that_wants_a_sign_in_says_so_and_works_after_it_without_
 ) -> None:
     async with locked(Locked()) as at, used(at.config(), tmp_path) as of:
         await of.settled(within_s=WITHIN_S)
-        assert of.status()[0].why == "it wants you to sign in; run `holdfast mcp-sign-in locked`"
+        assert of.status()[0].why == "it needs you to sign in; run `holdfast mcp-sign-in locked`"
         visitor = await signed_in(at, tmp_path)
         assert "code_challenge_method=S256" in visitor.shown[0]
         assert "scope=read" in visitor.shown[0]
@@ -83,7 +83,7 @@ async def test_more_permissions_are_asked_for_together_with_those_given(
         await signed_in(at, tmp_path)
         async with used(at.config(), tmp_path) as of:
             refused = await run(of, "echo", call, label="locked")
-            assert "it wants more permissions (write); run `holdfast mcp-sign-in locked`" in refused.text
+            assert "it needs more permissions (write); run `holdfast mcp-sign-in locked`" in refused.text
             visitor = await signed_in(at, tmp_path)
             assert "scope=read+write" in visitor.shown[0]
             at.wish = ""
@@ -101,11 +101,11 @@ async def test_a_token_that_the_server_repeats_is_not_shown(tmp_path: Path, call
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"metadata": {"token_endpoint": "http://192.0.2.1/token"}}, "not an https address"),
-        ({"metadata": {"authorization_endpoint": "http://192.0.2.1/login"}}, "not a plain https address"),
+        ({"metadata": {"token_endpoint": "http://192.0.2.1/token"}}, "isn't an https URL"),
+        ({"metadata": {"authorization_endpoint": "http://192.0.2.1/login"}}, "isn't a plain https URL"),
         ({"metadata": {"issuer": "https://other.example.com"}}, "issuer mismatch"),
         ({"resource": {"resource": "https://other.example.com/mcp"}}, "does not match"),
-        ({"resource": {"authorization_servers": ["http://192.0.2.1"]}}, "not an https address"),
+        ({"resource": {"authorization_servers": ["http://192.0.2.1"]}}, "isn't an https URL"),
     ],
 )
 async def test_a_sign_in_that_leads_elsewhere_is_refused_and_leaves_no_token(
@@ -166,7 +166,7 @@ async def test_a_server_on_the_internet_cannot_name_a_machine_of_the_local_netwo
         with pytest.raises(SignInAddressRefused, match="private network"):
             await public.insist_on(url)
     for url in ("http://93.184.215.15/", "https://user@93.184.215.15/", "ftp://93.184.215.15/"):
-        with pytest.raises(SignInAddressRefused, match="not an https address"):
+        with pytest.raises(SignInAddressRefused, match="isn't an https URL"):
             await public.insist_on(url)
     await public.insist_on("https://93.184.215.15/token")
     await SignInAddresses("https://10.0.0.1/mcp").insist_on("https://10.0.0.2/token")

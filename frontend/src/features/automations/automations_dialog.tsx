@@ -27,7 +27,7 @@ export function AutomationsDialog(): JSX.Element {
   return (
     <RefreshedDialog
       title="Automations"
-      about="What the agent does by itself, at set times or when another program calls. Each time has one record here, even if the server was off."
+      about="Runs started by a schedule or webhook. Missed runs are listed too."
       refreshed={triggers}
       onClose={() => closeDialog("automations")}
     >
@@ -47,7 +47,7 @@ export function AutomationsDialog(): JSX.Element {
       )}
       {triggers.value?.length === 0 && edited === null ? (
         <p class="muted">
-          None yet. You can also ask in a chat, for example “every weekday at 8, summarize what changed”.
+          None yet. You can also create one in a chat: “every weekday at 8, summarize what changed”.
         </p>
       ) : null}
       <ul class="targets" aria-label="Automations">

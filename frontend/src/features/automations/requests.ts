@@ -73,9 +73,9 @@ export async function deliverTest(hook: string, kind: HookKind, secret: string):
       credentials: "omit",
     });
     if (response.ok) return { ok: true, value: null };
-    return trouble(`The hook answered ${response.status}.`, response.status);
+    return trouble(`The webhook returned ${response.status}.`, response.status);
   } catch {
-    return trouble("The server can't be reached.", 0);
+    return trouble("Can't reach the server.", 0);
   }
 }
 

@@ -28,12 +28,12 @@ export function SecretCard({ revealed, onDone }: SecretCardProps): JSX.Element {
     setSaid("");
     const { hook, kind, secret } = revealed;
     if (await testing.act(() => deliverTest(hook, kind, secret))) {
-      setSaid("Delivered. The run appears below in a moment.");
+      setSaid("Delivered. The run will appear below shortly.");
     }
   };
   return (
     <section class="target secret-card" aria-label="Webhook secret">
-      <h3>Copy the secret of “{revealed.name}” now. You won't see it again.</h3>
+      <h3>Copy the secret for “{revealed.name}” now. You won't see it again.</h3>
       <dl class="facts">
         <div>
           <dt>Address</dt>
@@ -55,7 +55,7 @@ export function SecretCard({ revealed, onDone }: SecretCardProps): JSX.Element {
           </button>
         ) : null}
         <button type="button" class="button small" onClick={onDone}>
-          I have copied it
+          I've copied it
         </button>
         <div role="status">{said}</div>
         <Problem words={testing.trouble} />

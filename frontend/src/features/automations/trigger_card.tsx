@@ -57,7 +57,7 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
           <Fact name="Address">
             <code>{addressOf(trigger.hook, location.origin)}</code>
             {trigger.repeats ? (
-              <span class="fine muted">A repeated delivery is recognized {harmless(trigger.repeats)}.</span>
+              <span class="fine muted">Deliveries are deduplicated {harmless(trigger.repeats)}.</span>
             ) : null}
           </Fact>
         )}
@@ -174,7 +174,7 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
       {button("Delete", () => setSure("delete"))}
       {sure === "delete" ? (
         <span role="alert">
-          Delete it? Chats that it started stay.{" "}
+          Delete it? Its chats are kept.{" "}
           <button
             type="button"
             class="button small"
@@ -186,9 +186,9 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
       ) : null}
       {sure === "secret" ? (
         <span role="alert">
-          The old secret stops working at once.{" "}
+          The old secret stops working immediately.{" "}
           <button type="button" class="button small" onClick={() => void renew()}>
-            Replace it
+            Replace
           </button>
         </span>
       ) : null}

@@ -190,7 +190,7 @@ function Signature({ draft, onChange }: PartProps): JSX.Element {
   return (
     <>
       <Choices<HookKind>
-        legend="Who signs"
+        legend="Signature"
         value={draft.webhook}
         options={[
           { value: "github", words: "GitHub" },
@@ -231,12 +231,12 @@ function Preview({ draft }: { readonly draft: Draft }): JSX.Element | null {
   if (!found.ok) return <Problem words={found.trouble.message} />;
   return (
     <div class="form-line" role="status">
-      <span>Next times</span>
+      <span>Next runs</span>
       <ol class="next-times">
         {found.value.local.map((words) => (
           <li key={words}>{words}</li>
         ))}
-        {found.value.local.length === 0 ? <li>None: this time has passed.</li> : null}
+        {found.value.local.length === 0 ? <li>None. This time has passed.</li> : null}
       </ol>
     </div>
   );
@@ -249,7 +249,7 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
       <summary>More</summary>
       {draft.when === "webhook" ? null : (
         <Choices<TriggerShown["missed"]>
-          legend="If the server was off"
+          legend="Missed runs"
           value={draft.missed}
           options={[
             { value: "once", words: "Run once" },
@@ -260,21 +260,21 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
         />
       )}
       <Choices<TriggerShown["overlap"]>
-        legend="If the last run still works"
+        legend="If the previous run is still active"
         value={draft.overlap}
         options={[
-          { value: "queue", words: "Wait for it" },
+          { value: "queue", words: "Queue" },
           { value: "skip", words: "Skip" },
-          { value: "replace", words: "Stop it" },
+          { value: "replace", words: "Stop it and start" },
         ]}
         onChange={(overlap) => onChange({ overlap })}
       />
       <Choices<Draft["approvals"]>
-        legend="If it needs an approval"
+        legend="Approvals"
         value={draft.approvals || (draft.when === "webhook" ? "unattended" : "ask")}
         options={[
           { value: "ask", words: "Ask me" },
-          { value: "unattended", words: "Refuse" },
+          { value: "unattended", words: "Deny" },
         ]}
         onChange={(approvals) => onChange({ approvals })}
       />
@@ -284,7 +284,7 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
   );
 }
 
-/** Where results go: chats that the channels know can be ticked, others and addresses are written. */
+/** Send results to: chats that the channels know can be ticked, others and addresses are written. */
 function Places({
   draft,
   onChange,
@@ -293,7 +293,7 @@ function Places({
   const chosen = placesIn(draft.deliver);
   return (
     <fieldset class="setting">
-      <legend>Where results go</legend>
+      <legend>Send results to</legend>
       {known.slice(0, PLACES_SHOWN_MAX).map(({ place, words }) => (
         <label key={place} class="channel-check">
           <input
@@ -304,7 +304,7 @@ function Places({
           {harmless(words)}
         </label>
       ))}
-      <Field words="Chats such as tg:123, and https addresses, one on each line">
+      <Field words="Chats (such as tg:123) or https URLs, one per line">
         {(id) => (
           <textarea
             id={id}
@@ -316,7 +316,7 @@ function Places({
           />
         )}
       </Field>
-      <p class="fine muted">The results are in the chat on this page, too.</p>
+      <p class="fine muted">Results also appear in the chat on this page.</p>
     </fieldset>
   );
 }

@@ -134,8 +134,8 @@ export function bodyOf(draft: Draft, known: TriggerShown | null = null): Record<
 
 /** What is still missing; "" if it can be saved. */
 export function missingIn(draft: Draft): string {
-  if (draft.name.trim() === "") return "Give it a name.";
-  if (draft.prompt.trim() === "") return "Say what the agent should do.";
+  if (draft.name.trim() === "") return "Enter a name.";
+  if (draft.prompt.trim() === "") return "Enter a task for the agent.";
   if (draft.when === "at" && draft.at === "") return "Choose a date and time.";
   return "";
 }
@@ -148,7 +148,7 @@ export interface StateWords {
 export function stateOf(trigger: TriggerShown): StateWords {
   if (trigger.held_until !== undefined) {
     const until = momentIn(1000 * trigger.held_until, trigger.zone);
-    return { kind: "silent", words: `Held until ${until}, because the server's clock was ahead` };
+    return { kind: "silent", words: `On hold until ${until}: the server's clock was ahead` };
   }
   switch (trigger.state) {
     case "active":
@@ -176,7 +176,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 export function fireWords(fire: FireShown): string {
-  const made = fire.missed ? ` It stands for ${plural(fire.missed, "missed time")} as well.` : "";
+  const made = fire.missed ? ` Also covers ${plural(fire.missed, "missed run")}.` : "";
   switch (fire.state) {
     case "due":
       return "Starting";

@@ -1,1 +1,1 @@
-"""What agents have learned, as HTTP sees it: memories and skills."""
+"""Memories and skills over HTTP."""

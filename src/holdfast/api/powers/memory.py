@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about what agents remember."""
+"""Request and response bodies for memory."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -7,18 +7,16 @@ import msgspec
 from holdfast.api.body import AbsolutePath, ResponseBody
 from holdfast.values import MemoryMode, MemoryOrigin
 
-_WORKSPACE = msgspec.Meta(
-    max_length=4_096, description="The folder that a workspace's memory is about, as an absolute path."
-)
+_WORKSPACE = msgspec.Meta(max_length=4_096, description="The workspace of the memory, as an absolute path.")
 _CHAT = msgspec.Meta(
     max_length=300,
-    description="The chat that a memory is about, as the list of memories names it; with the scope skills, "
-    "what agents learned there. Needs the scope admin.",
+    description="The chat of the memory, named as in the list of memories. With `scope` skills, selects "
+    "skills learned there. Needs the scope admin.",
 )
-_SEEN = msgspec.Meta(ge=0, description="Refuse it if this isn't the last_seq any more; 0: never refuse it.")
-_DOCUMENT = msgspec.Meta(
-    max_length=80, description="The name of a note; empty means the document that is always shown."
+_SEEN = msgspec.Meta(
+    ge=0, description="Reject the request unless this is still the last_seq. 0 skips the check."
 )
+_DOCUMENT = msgspec.Meta(max_length=80, description="The name of a note. Empty means the main document.")
 
 
 MemoryScopeName: TypeAlias = Literal["user", "workspace", "chat", "skills"]
@@ -31,7 +29,7 @@ class _MemoryRequest(msgspec.Struct, kw_only=True):
 
 
 class MemoryEditRequest(_MemoryRequest, kw_only=True):
-    """The body of PUT /v1/memory: the new text of a document or note; an empty one removes it."""
+    """The body of PUT /v1/memory: the new text of the document or a note. Empty text removes it."""
 
     text: Annotated[str, msgspec.Meta(max_length=20_000)]
     document: Annotated[str, _DOCUMENT] = ""
@@ -39,16 +37,16 @@ class MemoryEditRequest(_MemoryRequest, kw_only=True):
 
 
 class MemoryDecisionRequest(_MemoryRequest, kw_only=True):
-    """The body of POST /v1/memory/decide: which proposals to accept and which to reject."""
+    """The body of POST /v1/memory/decide: the proposals to accept and to reject."""
 
     accept: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
     reject: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
 
 
 class MemoryRollbackRequest(_MemoryRequest, kw_only=True):
-    """The body of POST /v1/memory/rollback: the seq of the last change that is to count; 0 means none.
+    """The body of POST /v1/memory/rollback: the seq of the last change to keep; 0 discards all.
 
-    With `change_id`, that one change is taken back instead, and all others stay.
+    With `change_id`, only that change is undone.
     """
 
     to_seq: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -57,13 +55,13 @@ class MemoryRollbackRequest(_MemoryRequest, kw_only=True):
 
 
 class MemoryForgetRequest(_MemoryRequest, kw_only=True):
-    """The body of POST /v1/memory/forget: without a text, everything is forgotten."""
+    """The body of POST /v1/memory/forget. Without a text, everything is forgotten."""
 
     text: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
 class MemoryProposalShown(ResponseBody, frozen=True, kw_only=True):
-    """Something that the agent wants to remember; `because` says what else the model had seen."""
+    """A proposed memory. `because` lists the other sources that the model had seen."""
 
     change_id: str
     document: str
@@ -76,7 +74,7 @@ class MemoryProposalShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class MemoryChangeShown(ResponseBody, frozen=True, kw_only=True):
-    """A change of a memory."""
+    """A change to a memory."""
 
     seq: int
     change_id: str
@@ -92,9 +90,9 @@ class MemoryChangeShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class MemoryShown(ResponseBody, frozen=True, kw_only=True):
-    """One memory: the document that is always shown, the notes by name, and what waits for you.
+    """A memory: its main document, its notes by name, and pending proposals.
 
-    The one with the scope `skills` has changes of skills, and skills that agents added, as notes.
+    With the scope `skills`, notes are skills that agents changed or added.
     """
 
     scope: MemoryScopeName
@@ -107,7 +105,7 @@ class MemoryShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class MemoryList(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
-    """The memories of the caller."""
+    """The caller's memories."""
 
     mode: MemoryMode
     data: tuple[MemoryShown, ...]
@@ -120,14 +118,14 @@ class MemoryHistory(ResponseBody, frozen=True, kw_only=True, tag_field="object",
 
 
 class RememberedIn(ResponseBody, frozen=True, kw_only=True):
-    """A session that still contains what was forgotten."""
+    """A session that still contains the forgotten text."""
 
     session_id: str
     title: str = ""
 
 
 class MemoryForgotten(ResponseBody, frozen=True, kw_only=True):
-    """The memory is gone; these sessions still contain the text, or it came from them."""
+    """The memory is forgotten. These sessions are its source or still contain the text."""
 
-    forgotten: bool  # false if the memory doesn't have the text: then nothing was changed
+    forgotten: bool  # false if the memory doesn't contain the text, so nothing changed
     sessions: tuple[RememberedIn, ...] = ()

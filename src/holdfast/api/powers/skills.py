@@ -1,4 +1,4 @@
-"""The bodies of responses about skills."""
+"""Response bodies for skills."""
 
 from typing import Literal
 
@@ -6,22 +6,22 @@ from holdfast.api.body import ResponseBody
 
 
 class SkillListed(ResponseBody, frozen=True, kw_only=True):
-    """A skill as the list shows it; `category` is the folder by subject that it is in, as hermes has it."""
+    """A skill in a list. `category` is its subject folder, as in hermes."""
 
     name: str
     description: str
     category: str | None
     origin: Literal["own", "configured", "workspace", "learned"]
     trusted: bool
-    changed: bool = False  # by a proposal that was accepted
+    changed: bool = False  # by an accepted proposal
     folder: str = ""
 
 
 class SkillShown(SkillListed, frozen=True, kw_only=True):
-    """A skill with its instructions, and the names of its other files."""
+    """A skill with its instructions and the names of its other files."""
 
     body: str
-    base: str = ""  # the SKILL.md in its folder, if an accepted change is over it
+    base: str = ""  # the original SKILL.md, if an accepted change overlays it
     files: tuple[str, ...] = ()
     licence: str = ""
     compatibility: str = ""
@@ -29,7 +29,7 @@ class SkillShown(SkillListed, frozen=True, kw_only=True):
 
 
 class SkillList(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
-    """The skills of the caller in a workspace, and what couldn't be used, by folder."""
+    """The caller's skills in a workspace, and problems by folder."""
 
     data: tuple[SkillListed, ...]
     problems: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own

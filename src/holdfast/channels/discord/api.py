@@ -1,7 +1,7 @@
-"""Discord's API over HTTP: one request, and what is certain about it afterwards.
+"""Discord's API over HTTP, with the certain outcome of each request.
 
-A library would fold "was it written?" into one error, and wait for rate limits by itself. Here both are
-known: the first decides whether a message may be sent again, and the outbox waits for the second.
+A library would hide whether a request was written, and wait for rate limits internally. Here both are known:
+the first decides whether a message can be resent, and the outbox waits for the second.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class DiscordApi:
                 ) as response:
                     data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {answer_s:g} s", written)
+            return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         self.gates.note(request.route, request.place, response.headers)
@@ -200,7 +200,7 @@ class DiscordApi:
         return url.scheme == "https" and url.host in FILE_HOSTS and url.explicit_port is None
 
     def is_gateway_address(self, address: str) -> bool:
-        """Whether this is a gateway of Discord's, which may be told the token."""
+        """Return whether this is one of Discord's gateways, which can receive the token."""
         try:
             url = URL(address)
             place = (url.host, url.port)
@@ -216,8 +216,8 @@ class DiscordApi:
 async def open_discord(*, token: str, base_url: str = "", clock: Clock) -> AsyncGenerator[DiscordApi]:
     """The API for one bot.
 
-    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
-    could not be told from one that took the message and then failed.
+    Each request opens a new connection: on a kept-alive one, a server that just closed it looks the same as
+    one that accepted the message and then failed.
     """
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
@@ -228,7 +228,7 @@ async def open_discord(*, token: str, base_url: str = "", clock: Clock) -> Async
 
 
 def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
-    """What an answer says; only one in Discord's own form says that nothing was done."""
+    """Classify a response. Only one in Discord's format proves that nothing was done."""
     status = response.status
     try:
         found: Any = json.loads(body) if body else None
@@ -236,15 +236,15 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
         found = None
     if status < OK_BELOW:
         is_whole = found is not None or (not body and status == NO_CONTENT)
-        return DiscordResult(found) if is_whole else Unanswered(f"HTTP {status}, and not Discord's answer")
+        return DiscordResult(found) if is_whole else Unanswered(f"HTTP {status}, not from Discord")
     said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if status == TOO_MANY_REQUESTS:
         wait = said.get("retry_after") or response.headers.get("Retry-After") or 5
         return DiscordFailure(status, 0, "You are being rate limited", _seconds(wait))
-    if status == TOO_LARGE:  # what stands in front of Discord says so in a form of its own
+    if status == TOO_LARGE:  # proxies in front of Discord use another format
         return DiscordFailure(status, TOO_LARGE_CODE, "Request entity too large")
     if status >= SERVER_ERRORS or "message" not in said:
-        return Unanswered(f"HTTP {status}, and not Discord's answer")
+        return Unanswered(f"HTTP {status}, not from Discord")
     return DiscordFailure(status, shaped(said.get("code"), int) or 0, _words(said))
 
 

@@ -52,7 +52,7 @@ from holdfast.interfaces.journal import Blobs
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import SentFile
 
-FILE_BYTES_MAX = 10 * 1024 * 1024  # for a bot in a chat that nobody has paid for
+FILE_BYTES_MAX = 10 * 1024 * 1024  # for a bot in a chat without a paid plan
 NONCE_CHARS = 25
 LABEL_CHARS_MAX = 80
 BUTTONS_IN_ROW, ROWS_MAX = 5, 5
@@ -60,7 +60,7 @@ PROBED = 100  # the newest messages of a chat, where one that was sent moments a
 SKEW_MS = 600_000  # how far Discord's clock and ours may differ
 DISCORD_EPOCH_MS = 1_420_070_400_000
 SUPPRESS_EMBEDS = 1 << 2
-SILENT: Mapping[str, Any] = {"parse": []}  # nobody is notified, whatever a text says
+SILENT: Mapping[str, Any] = {"parse": []}  # no mention in a text notifies anyone
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE = 10003, 10008
 MISSING_ACCESS, CANNOT_EDIT, NOT_TO_THIS_USER, CANNOT_SEND, MISSING_PERMISSIONS = (
     50001,
@@ -211,7 +211,7 @@ class DiscordCarrier:
             case DiscordFailure(status=401 | 429) as failure:
                 return DidNotArrive(failure.text, failure.retry_after_s)
             case DiscordFailure() | DiscordResult():
-                return CannotTell()  # without the permission to read the history, nobody can
+                return CannotTell()  # not possible without the permission to read the history
             case Unwritten(why=why) | Unanswered(why=why):
                 return DidNotArrive(why)
 
@@ -241,7 +241,7 @@ class DiscordCarrier:
         changed = self._outbox.deliveries.get(intended.edits)
         is_card = "components" in body
         if changed is None or not changed.platform_id:
-            why = "the message that it changes is not there"
+            why = "the message to edit doesn't exist"
             return NotAccepted(why) if is_card else EditRefused(why)
         reply = await self._api.call(
             message_at(intended.chat, changed.platform_id), {"components": [], **body}, answer_s=EDIT_ANSWER_S
@@ -252,7 +252,7 @@ class DiscordCarrier:
 
 
 def _body(delivery: OutboxEntry, said: Content) -> dict[str, Any] | NotAccepted | NoLongerNeeded:
-    """What the message is to be, or why there is nothing to send."""
+    """Return the content of the message, or why there is nothing to send."""
     chat = delivery.intended.chat
     if not chat.isdigit():
         return NotAccepted(f"Discord has no channel {chat!r}")
@@ -277,7 +277,7 @@ def _body(delivery: OutboxEntry, said: Content) -> dict[str, Any] | NotAccepted 
 
 
 def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:
-    """What is said in place of a file that Discord doesn't take; empty if it may take it."""
+    """Return the notice that replaces a file Discord would reject; empty if it may accept it."""
     if len(file.data) > FILE_BYTES_MAX:
         return escaped(too_big(file, "Discord", bytes_max=FILE_BYTES_MAX))
     return escaped(not_taken(file, "Discord")) if delivery.is_plain else ""
@@ -319,7 +319,7 @@ def _is_about_message(failure: DiscordFailure) -> bool:
 
 
 def sent_as(reply: DiscordReply) -> SendResult:
-    """What a reply says about a message."""
+    """Classify a reply about a message."""
     match reply:
         case DiscordResult(value=value):
             sent = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -333,7 +333,7 @@ def sent_as(reply: DiscordReply) -> SendResult:
 
 
 def file_sent_as(reply: DiscordReply) -> SendResult:
-    """What a reply says about a file; one that isn't taken is told of in words, which need no permission."""
+    """Classify a reply about a file. A rejected file is replaced with a text, which needs no permission."""
     if isinstance(reply, DiscordFailure) and (_is_about_message(reply) or reply.code == MISSING_PERMISSIONS):
         return FormatRefused(reply.text)
     return sent_as(reply)

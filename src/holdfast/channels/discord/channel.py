@@ -66,9 +66,9 @@ async def open_discord_channel(
 
 
 def intents_for(options: ChannelOptions) -> int:
-    """What we ask Discord to tell us: no more than is needed.
+    """Return the minimal gateway intents.
 
-    What mentions the bot and what is said to it directly has its words without a privileged intent.
+    Mentions and direct messages include their text without a privileged intent.
     """
     intents = GUILDS | GUILD_MESSAGES | DIRECT_MESSAGES
     return intents | MESSAGE_CONTENT if options.groups == "all" else intents
@@ -82,7 +82,7 @@ def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platfo
 
 
 async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:
-    """Show "typing" where the agent works. It is best effort: a failure is nobody's trouble."""
+    """Show "typing" where the agent is active. Best effort: failures are ignored."""
     while True:
         await deps.clock.sleep_s(TYPING_S / 4)
         chats = {one.session_id: one.chat for one in log.state.awaited.values()}

@@ -1,7 +1,7 @@
-"""Answers clicks and commands: Discord wants to hear something within three seconds.
+"""Responds to clicks and commands within Discord's limit of three seconds.
 
-A click is answered once it is on the log. If that takes too long, Discord is told that we have it and nothing
-else: what was decided is on the card, which is changed by a delivery.
+A click gets its response once it's logged. If that takes too long, it's only acknowledged: the decision
+appears on the card, which a delivery updates.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Clicks:
             await asyncio.get_running_loop().create_future()
 
     def came(self, interaction: Interaction) -> None:
-        """One came in; unless it is answered soon, Discord is told that we have it."""
+        """Register a click, which is acknowledged unless it gets a response soon."""
         assert self._tasks is not None, "it runs"
         if interaction.click in self._open or len(self._open) >= OPEN_MAX:
             return
@@ -80,7 +80,7 @@ class Clicks:
             self._sending.discard(click)
 
     async def _was_deferred(self, click: str) -> bool:
-        """Whether Discord was told that we have it; if not, it no longer will be."""
+        """Return whether the click was acknowledged; if not, it no longer will be."""
         deferring = self._open.pop(click, None)
         if deferring is None:
             return False

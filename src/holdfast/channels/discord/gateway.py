@@ -41,40 +41,40 @@ FRAME_BYTES_MAX = 16 * 1024 * 1024
 BACKOFF_FIRST_S, BACKOFF_LAST_S, FINAL_S = 1.0, 60.0, 600.0
 INVALID_S = 1.0  # Discord wants a pause before the next attempt
 STABLE_S = 30.0  # a connection that lasted this long was a good one
-USUAL_MAX = 3  # short connections in a row that are nobody's trouble
+USUAL_MAX = 3  # consecutive short connections that don't count as a failure
 CLOSE_S = 2.0
 KEEP_S = 1.0  # the least between two notes of how far we are
-MISSED = "first messages of new direct chats, and presses of buttons, while there was no connection"
+MISSED = "first messages in new direct chats, and button presses, while disconnected"
 LOST = 4000  # we close a socket that is dead with this, so that its session stays
 NO_RESUME = frozenset({1000, 1001, 4007, 4009})  # the session is over
 UNAUTHORIZED = 401
 TAKES_VALUE = {
     "model": "The model's name",
-    "approve": "The id on the card; add session or always to allow it for longer",
-    "deny": "The id on the card",
+    "approve": "The ID on the card; add session or always to allow it for longer",
+    "deny": "The ID on the card",
 }
 _TOKEN_HINT = "Copy the token again: discord.com/developers, your application, Bot, Reset Token."  # noqa: S105
 _FINAL: Final[Mapping[int, tuple[str, str]]] = {
     4004: ("The token is wrong", _TOKEN_HINT),
-    4010: ("Discord refuses the connection (4010)", "This is a bug in Holdfast. Please report it."),
+    4010: ("Discord rejected the connection (4010)", "This is a bug in Holdfast. Please report it."),
     4011: (
         "The bot is in too many servers for one connection (4011)",
-        "Use a bot of its own for this agent.",
+        "Use a separate bot for this agent.",
     ),
-    4012: ("Discord no longer speaks this version of its API (4012)", "Update this program."),
-    4013: ("Discord refuses the intents (4013)", "This is a bug in Holdfast. Please report it."),
+    4012: ("Discord no longer supports this API version (4012)", "Update Holdfast."),
+    4013: ("Discord rejected the intents (4013)", "This is a bug in Holdfast. Please report it."),
     4014: (
-        "The Message Content intent is switched off for the bot (4014)",
-        'Switch it on (discord.com/developers, your application, Bot), or set groups = "mention".',
+        "The bot's Message Content intent is off (4014)",
+        'Turn it on (discord.com/developers, your application, Bot), or set groups = "mention".',
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """Why a connection ended; `can_resume` if its session goes on, and how long to wait.
+    """Why a connection ended, whether its session can be resumed, and how long to wait.
 
-    One that is `usual` happens every day, and is trouble only if it happens again and again.
+    A `usual` ending happens every day, and is a failure only if it repeats.
     """
 
     why: str
@@ -85,7 +85,7 @@ class _Ended:
 
 
 class _Frame(msgspec.Struct, frozen=True):
-    """What the gateway says, in the form of all its opcodes."""
+    """A gateway frame, common to all opcodes."""
 
     op: int
     t: str | None = None
@@ -113,7 +113,7 @@ class _GatewayAddress(msgspec.Struct, frozen=True):
 
 
 class DiscordGateway:
-    """Reads the gateway until cancelled; trouble is on the log, and passes by itself."""
+    """Reads the gateway until cancelled. Failures are logged and retried."""
 
     def __init__(
         self,
@@ -189,9 +189,9 @@ class DiscordGateway:
                     compress=0,
                 )
         except TimeoutError:
-            return _Ended(f"Discord's gateway can't be reached: not open within {OPEN_S:g} s")
+            return _Ended(f"Can't reach Discord's gateway: no connection within {OPEN_S:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return _Ended(f"Discord's gateway can't be reached: {failure_words(error)}")
+            return _Ended(f"Can't reach Discord's gateway: {failure_words(error)}")
         try:
             return await self._read(socket)
         finally:
@@ -207,11 +207,11 @@ class DiscordGateway:
             return _not_reached(Unanswered(UNREADABLE))
         if found.session_start_limit.remaining == 0:
             wait_s = found.session_start_limit.reset_after / 1000
-            why = "Discord accepts no more connections from this bot today, because there were too many"
+            why = "The bot reached Discord's session start limit for today"
             return _Ended(why, wait_s=max(wait_s, BACKOFF_LAST_S))
         url = found.url
         if not self._api.is_gateway_address(url):
-            return _Ended("Discord named a gateway that isn't its own", wait_s=BACKOFF_LAST_S)
+            return _Ended("Discord returned a gateway URL of another host", wait_s=BACKOFF_LAST_S)
         return url
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> _Ended:
@@ -220,20 +220,20 @@ class DiscordGateway:
             async with asyncio.timeout(OPEN_S):
                 hello = await _payload(socket)
         except TimeoutError:
-            return _Ended(f"Discord's gateway said nothing within {OPEN_S:g} s")
+            return _Ended(f"Discord's gateway sent nothing within {OPEN_S:g} s")
         if hello is None or hello.op != HELLO:
             return _closed(socket)
         try:
             interval_s = msgspec.convert(hello.d or {}, _Hello).heartbeat_interval / 1000
         except msgspec.ValidationError:
-            return _Ended("Discord's gateway says hello in a way that can't be read")
+            return _Ended("Discord's gateway sent an invalid hello")
         async with _beating(_Heartbeats(self, socket, interval_s), self._clock) as beats:
             await self._introduce(socket)
             try:
                 async with asyncio.timeout(OPEN_S) as until_ready:
                     return await self._told(socket, beats, until_ready)
             except TimeoutError:
-                return _Ended(f"Discord's gateway didn't let us in within {OPEN_S:g} s")
+                return _Ended(f"Discord's gateway didn't confirm the session within {OPEN_S:g} s")
 
     async def _told(
         self, socket: aiohttp.ClientWebSocketResponse, beats: "_Heartbeats", until_ready: asyncio.Timeout
@@ -250,10 +250,10 @@ class DiscordGateway:
                 case 11:
                     beats.is_answered = True
                 case 7:
-                    return _Ended("Discord asks to connect again", usual=True)
+                    return _Ended("Discord requested a reconnect", usual=True)
                 case 9:
                     can_resume = bool(payload.d)
-                    why = "Discord doesn't let us in (invalid session)"
+                    why = "Discord rejected the session (invalid session)"
                     return _Ended(why, can_resume=can_resume, wait_s=INVALID_S, usual=True)
                 case _:
                     pass
@@ -277,7 +277,7 @@ class DiscordGateway:
             try:
                 ready = msgspec.convert(data, _Ready)
             except msgspec.ValidationError:
-                return _Ended("Discord's gateway lets us in, but names no session", can_resume=False)
+                return _Ended("Discord's gateway sent READY without a session", can_resume=False)
             url = ready.resume_gateway_url
             url = url if self._api.is_gateway_address(url) else ""
             self._progress = Progress(ready.session_id, url, seq)
@@ -286,7 +286,7 @@ class DiscordGateway:
             await self._connected(missed=MISSED if self._channel.state.account else "")
             return None
         if self._progress is None:
-            return _Ended("Discord's gateway tells of something before it lets us in")
+            return _Ended("Discord's gateway sent an event before READY")
         if name == "RESUMED":
             await self._connected()
         await self._intake.told(name, data, progress=self._progress, seq=seq)
@@ -312,11 +312,11 @@ class DiscordGateway:
         path = f"/applications/{self._api.bot_id}/commands"
         reply = await self._api.call(ApiRequest("PUT", path, "PUT commands"), commands)
         if not isinstance(reply, DiscordResult):
-            _log.warning("channel %s: Discord didn't take the commands", self._channel.log_id)
+            _log.warning("channel %s: Discord rejected the commands", self._channel.log_id)
 
     @property
     def taken_seq(self) -> int | None:
-        """What a heartbeat says: how far the session is taken."""
+        """Return the last processed sequence number, for the heartbeat."""
         return self._progress.point.seq if self._progress is not None else None
 
 
@@ -364,20 +364,20 @@ async def say(socket: aiohttp.ClientWebSocketResponse, payload: Mapping[str, Any
 
 
 async def _payload(socket: aiohttp.ClientWebSocketResponse) -> _Frame | None:
-    """What Discord says next; None if the socket is closed. What can't be read is ignored.
+    """Return Discord's next frame; None if the socket is closed. Invalid frames are ignored.
 
-    Ending the connection instead would have it told again, for as long as the session is resumed.
+    Closing the connection instead would make Discord resend them on every resume.
     """
     while (message := await socket.receive()).type is aiohttp.WSMsgType.TEXT:
         try:
             return msgspec.convert(json.loads(message.data), _Frame)
         except (ValueError, RecursionError) as error:
-            _log.warning("a frame of Discord's can't be read, and is ignored: %s", type(error).__name__)
+            _log.warning("ignored an invalid frame from Discord: %s", type(error).__name__)
     return None
 
 
 def _closed(socket: aiohttp.ClientWebSocketResponse) -> _Ended:
-    """What the end of a socket means."""
+    """Classify the end of a socket."""
     code = socket.close_code or 0
     if code in _FINAL:
         why, hint = _FINAL[code]
@@ -388,7 +388,7 @@ def _closed(socket: aiohttp.ClientWebSocketResponse) -> _Ended:
 def _not_reached(reply: DiscordReply) -> _Ended:
     assert not isinstance(reply, DiscordResult)
     if not isinstance(reply, DiscordFailure):
-        return _Ended(f"Discord can't be reached: {reply.why}")
+        return _Ended(f"Can't reach Discord: {reply.why}")
     if reply.status == UNAUTHORIZED:
         return _Ended("The token is wrong", _TOKEN_HINT, wait_s=BACKOFF_LAST_S)
-    return _Ended(f"Discord refuses the connection: {reply.text}", wait_s=reply.retry_after_s)
+    return _Ended(f"Discord rejected the connection: {reply.text}", wait_s=reply.retry_after_s)

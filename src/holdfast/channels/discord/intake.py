@@ -1,4 +1,4 @@
-"""Takes what the gateway tells, in order within a chat, after what the chat's history has that we missed."""
+"""Processes gateway events in order per chat, after missed messages from the chat's history."""
 
 import asyncio
 from collections import deque
@@ -49,11 +49,11 @@ class _Histories:
     unread: dict[str, str] = field(default_factory=dict[str, str])
 
     def missed(self) -> str:
-        """What may be lost, in words."""
+        """Describe messages that may be lost."""
         places = ", ".join(list(self.unread)[:NAMED_MAX])
         whys = ", ".join(dict.fromkeys(self.unread.values()))
         number = len(self.unread)
-        return f"what was said in {number} chats ({places}), whose history Discord doesn't show: {whys}"
+        return f"messages in {number} chats ({places}) whose history Discord didn't return: {whys}"
 
 
 class Intake:
@@ -77,7 +77,7 @@ class Intake:
             await asyncio.get_running_loop().create_future()
 
     async def told(self, name: str, data: Any, *, progress: Progress, seq: int) -> None:
-        """An event came in. Waits while too much is to be taken."""
+        """Queue an event. Waits while the queue is full."""
         interaction = read_interaction(data) if name == "INTERACTION_CREATE" else None
         arrivals = [interaction.arrival] if interaction is not None else self._arrivals(name, data)
         progress.begin(seq, len(arrivals))
@@ -109,9 +109,9 @@ class Intake:
                 return []
 
     def catch_up(self, progress: Progress, seq: int) -> None:
-        """Look at the history of every known chat, the one that was active last first.
+        """Read the history of every known chat, most recently active first.
 
-        What is told from now on waits behind it, chat by chat.
+        New events wait behind it, chat by chat.
         """
         known = list(reversed(self._channel.state.last_taken.items()))
         histories = _Histories(len(known))

@@ -13,7 +13,7 @@ from holdfast.channels.rich_text import Span, Spans, TextStyle, TextStyles, rich
 UNITS_MAX = 2_000  # of the text with its markup
 ROOM_FOR_MARKS = 40  # kept free, so that a message can still be marked
 PARTS_MAX = 40
-TOO_LONG = "(The answer is longer. You can read all of it on the page.)"
+TOO_LONG = "(Shortened. Read the full answer on the page.)"
 FORMAT = 1  # a delivery names the format it was split by; if this module splits otherwise, it is the next
 PIECE_UNITS_MIN = 64  # a piece this small fits with any markup but long addresses
 NOTHING = "\u200b"  # takes no room on screen; keeps two marks apart
@@ -40,7 +40,7 @@ def discord_markdown(markdown: str) -> list[str]:
 
 
 def discord_draft(markdown: str) -> str:
-    """What is being written, as one message: its end, if it is long."""
+    """Render a preview as one message: the end of it, if it's long."""
     parts = discord_markdown(markdown[-4 * UNITS_MAX :])
     return "" if not parts else parts[0] if len(parts) == 1 else f"…\n{parts[-1]}"
 
@@ -110,7 +110,7 @@ def _plain_escaped(text: str) -> str:
 
 
 def _line_start(found: re.Match[str]) -> str:
-    """What would begin a list at the start of a line."""
+    """Escape list markers at the start of a line."""
     lead, mark = found[1], found[2]
     return f"{lead}\\{mark}" if mark in {"-", "+"} else f"{lead}{mark}{NOTHING}"
 

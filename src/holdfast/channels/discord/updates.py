@@ -1,4 +1,4 @@
-"""Discord's events, read as what came in. What isn't understood is nothing, never an error."""
+"""Parses Discord's events. Unknown events are ignored, never an error."""
 
 import re
 from typing import Any
@@ -108,12 +108,12 @@ class Interaction(msgspec.Struct, frozen=True):
 
 
 def click_of(interaction_id: str, token: str) -> str:
-    """What an answer to the interaction needs, as one text."""
+    """Encode the reference for responding to the interaction."""
     return f"{interaction_id}/{token}"
 
 
 def read_message(data: Any, *, bot_id: str, is_edit: bool = False) -> PlatformMessage | None:
-    """What someone wrote; None if it is of no concern."""
+    """Parse a message; None if it's irrelevant."""
     try:
         message = msgspec.convert(data, _Message)
     except msgspec.ValidationError:

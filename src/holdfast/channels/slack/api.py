@@ -32,7 +32,7 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
 LIMITED_S = 30.0  # if Slack doesn't say how long
 APP_TOKEN, BOT_TOKENS = "xapp-", ("xoxb-", "xoxp-")
-# Slack's words for failures after which nobody knows what was done.
+# Slack's error codes after which the outcome is unknown.
 UNCLEAR = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "accesslimited"}
 )
@@ -41,7 +41,7 @@ Form: TypeAlias = Literal["json", "form"]
 
 @dataclass(frozen=True, slots=True)
 class SlackDone:
-    """Slack did it; this is what it returned, and what the token may do, if Slack says so."""
+    """A successful response, with the token's scopes if Slack sent them."""
 
     value: Mapping[str, Any]
     scopes: frozenset[str] = frozenset()
@@ -105,15 +105,15 @@ class SlackApi:
                 ) as response:
                     data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {answer_s:g} s", written)
+            return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         return _reply(response.status, response.headers, data)
 
     async def upload(self, address: str, data: bytes) -> SlackReply:
-        """Bring the bytes of a file to the address that Slack named for it. Nobody sees them yet."""
+        """Upload a file to the URL from Slack. It isn't visible yet."""
         if not self.is_ours(address):
-            return SlackFailure("the address for the file is not Slack's")
+            return SlackFailure("the upload URL isn't Slack's")
         written = request_mark()
         try:
             async with asyncio.timeout(CONNECT_S + UPLOAD_S):
@@ -126,7 +126,7 @@ class SlackApi:
                 ) as response:
                     await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {UPLOAD_S:g} s", written)
+            return lost(f"no response within {UPLOAD_S:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         match response.status:
@@ -177,21 +177,21 @@ def next_cursor(answer: Mapping[str, Any]) -> str:
 
 
 def token_trouble(token: str, app_token: str) -> str:
-    """What is wrong with the tokens, as far as one sees it by their beginnings; empty if nothing is."""
+    """Check the prefixes of the tokens; empty if they're right."""
     is_app, is_bot = token.startswith(APP_TOKEN), app_token.startswith(BOT_TOKENS)
     if is_app and is_bot:
         return "The two tokens are swapped"
     if is_app:
-        return "`token` has the app-level token, which belongs into `app_token`"
-    return "`app_token` has a bot token, which belongs into `token`" if is_bot else ""
+        return "`token` contains the app-level token, which belongs in `app_token`"
+    return "`app_token` contains a bot token, which belongs in `token`" if is_bot else ""
 
 
 @asynccontextmanager
 async def open_slack(*, token: str, app_token: str, base_url: str = "") -> AsyncGenerator[SlackApi]:
     """The API for one app.
 
-    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
-    could not be told from one that took the message and then failed.
+    Each request opens a new connection: on a kept-alive one, a server that just closed it looks the same as
+    one that accepted the message and then failed.
     """
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
@@ -208,7 +208,7 @@ def _form_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _reply(status: int, headers: Mapping[str, str], body: bytes) -> SlackReply:
-    """What an answer says; only one in Slack's own form says that nothing was done."""
+    """Classify a response. Only one in Slack's format proves that nothing was done."""
     retry_after = headers.get("Retry-After", "")
     if status == TOO_MANY_REQUESTS:
         return SlackFailure("ratelimited", float(retry_after) if retry_after.isdecimal() else LIMITED_S)
@@ -218,7 +218,7 @@ def _reply(status: int, headers: Mapping[str, str], body: bytes) -> SlackReply:
         found = None
     answer = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if not isinstance(answer.get("ok"), bool):
-        return Unanswered(f"HTTP {status}, and not Slack's answer")
+        return Unanswered(f"HTTP {status}, not from Slack")
     if answer["ok"]:
         listed = headers.get("X-OAuth-Scopes", "").split(",")
         return SlackDone(answer, frozenset(one.strip() for one in listed if one.strip()))

@@ -15,7 +15,7 @@ from holdfast.channels.words import MARK
 
 CHARS_MAX = 3_000  # of one message; Slack takes more, and then shows it folded
 PARTS_MAX = 20
-TOO_LONG = "(The answer is longer. You can read all of it on the page.)"
+TOO_LONG = "(Shortened. Read the full answer on the page.)"
 FORMAT = 1  # a delivery names the format it was split by; if this module splits otherwise, it gets the next
 LABEL_CHARS_MAX = 75
 BUTTONS_MAX = 25  # of one block
@@ -78,7 +78,7 @@ def _card_text(card: Card) -> str:
 
 
 def escaped(text: str) -> str:
-    """Any text, so that Slack shows it as it is and calls nobody."""
+    """Escape text so that Slack shows it verbatim and notifies no one."""
     return _sendable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -98,7 +98,7 @@ def _message(spans: Spans) -> SlackMessage:
 
 
 def _elements(spans: Spans) -> list[Block]:
-    """Stretches of text, code and quotes; Slack sets them apart by itself, so no empty lines between."""
+    """Build sections of text, code and quotes. Slack adds spacing, so there are no blank lines between."""
     stretches: list[tuple[str, list[Span]]] = []
     for span in spans:
         kind = next((style.name for style in span.styles if style.name in {"pre", "quote"}), "")

@@ -77,7 +77,7 @@ class SlackCarrier:
         intended = delivery.intended
         target = "" if delivery.is_new else self._target(intended)
         if not delivery.is_new and not target:
-            return _cannot_edit(intended, "the message that it changes is not there")
+            return _cannot_edit(intended, "the message to edit doesn't exist")
         if intended.removes:
             place = {"channel": place_of(intended.chat)["channel"], "ts": target}
             return _removed(await self._api.call("chat.delete", place, answer_s=EDIT_ANSWER_S))
@@ -162,7 +162,7 @@ class SlackCarrier:
 
 
 def _content(delivery: OutboxEntry, message: SlackMessage) -> dict[str, Any]:
-    """A message with its key; it calls nobody, and opens no previews of links."""
+    """Build a message with its key, without mentions and link previews."""
     metadata = {"event_type": EVENT_TYPE, "event_payload": {"key": delivery.key}}
     fields: dict[str, Any] = {
         "text": message.text,
@@ -207,7 +207,7 @@ def _edited(intended: e.DeliveryIntended, reply: SlackReply) -> SendResult:
 
 
 def _cannot_edit(intended: e.DeliveryIntended, why: str) -> SendResult:
-    """An answer is said anew; a card that is gone needs no change, nor what is removed a removal."""
+    """Return the outcome of editing a missing message: only answers are resent."""
     if intended.removes:
         return Arrived("")
     return EditRefused(why) if message_of(intended) in {ANSWER, ENDING} else NotAccepted(why)

@@ -1,4 +1,4 @@
-"""Finds what was said while no socket was open: Slack lists it, for each conversation that the log knows."""
+"""Reads messages missed while no socket was open, from each known conversation's history."""
 
 import logging
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ OVERLAP_S = 600.0  # messages may have been taken in another order than they wer
 LIMITS_MAX = 5  # how often a limit is waited for
 LIMITED_S_MAX = 60.0
 NAMED_MAX = 5
-TOO_MANY = "too much was said"
+TOO_MANY = "too many messages"
 
 
 class CatchingUp:
@@ -42,7 +42,7 @@ class CatchingUp:
         """From now on, each known conversation waits to be looked at."""
         self._bot = bot
         threads = (chat for chat in self._state.sessions if "/" in chat)
-        # A thread begins with a message of its channel, so it may be known without one of its own.
+        # A thread starts with a message in its channel, so it can be known without a message in it.
         last = {chat: chat.partition("/")[2] for chat in threads}
         last |= {place: one.platform_id for place, one in self._state.last_taken.items()}
         newest = sorted(last.items(), key=lambda one: one[1], reverse=True)
@@ -50,13 +50,13 @@ class CatchingUp:
         self._unlisted = dict.fromkeys([place for place, _ in newest[CONVERSATIONS_MAX:]], TOO_MANY)
 
     def missed(self) -> str:
-        """What could not be had since `begin`, in words; empty if everything could."""
+        """Describe messages that couldn't be read since `begin`; empty if all could."""
         if not self._unlisted:
             return ""
         places = ", ".join(list(self._unlisted)[:NAMED_MAX])
         whys = ", ".join(dict.fromkeys(self._unlisted.values()))
         number = len(self._unlisted)
-        return f"what was said in {number} conversations ({places}), which Slack didn't list: {whys}"
+        return f"messages in {number} conversations ({places}) that Slack didn't list: {whys}"
 
     async def run(self) -> None:
         """Look at all that still wait."""
@@ -66,7 +66,7 @@ class CatchingUp:
                 await self.first(conversation)
 
     async def first(self, conversation: str) -> None:
-        """Look at this conversation, if it still waits; whoever calls holds its lock."""
+        """Read this conversation, if it's still pending. The caller holds its lock."""
         last = self._pending.pop(conversation, None)
         if last is None:
             return
@@ -74,7 +74,7 @@ class CatchingUp:
             await self._take(message)
 
     async def _since(self, conversation: str, last: str) -> list[PlatformMessage]:
-        """What was written since, the oldest first."""
+        """Return new messages, oldest first."""
         channel, _, thread = conversation.partition("/")
         try:
             oldest_s = max(0.0, float(last) - OVERLAP_S)
@@ -114,7 +114,7 @@ class CatchingUp:
                 return reply.value
             if not (isinstance(reply, SlackFailure) and reply.error == "ratelimited"):
                 why = reply.error if isinstance(reply, SlackFailure) else reply.why
-                _log.warning("what is new in %s can't be listed: %s", arguments["channel"], why)
+                _log.warning("can't list new messages in %s: %s", arguments["channel"], why)
                 return why
             await self._clock.sleep_s(min(reply.retry_after_s or 1.0, LIMITED_S_MAX))
         return "ratelimited"

@@ -19,7 +19,7 @@ from holdfast.channels.taking import Platform
 from holdfast.channels.written import shaped
 from holdfast.values import SLACK
 
-# What a card says by itself, once it is changed.
+# The fallback text of an updated card.
 SEEN_ON_CARD = frozenset({"Allowed", "Denied", "Answered"})
 
 

@@ -13,18 +13,18 @@ from holdfast.interfaces.clock import Clock
 _log = logging.getLogger(__name__)
 BACKOFF_FIRST_S = 1.0
 BACKOFF_LAST_S = 60.0
-CHECK_APP = "Check `app_token`: it is the app-level token, which begins with xapp-. Then restart the server."
-_CHECK_BOT = "Check `token`: it is the bot token, which begins with xoxb-. Then restart the server."
-_TOKENS = "`token` begins with xoxb-, and `app_token` with xapp-. Correct them, and restart the server."
-_SCOPE = "Add the scopes that the documentation lists to your app, and install it again."
+CHECK_APP = "Set `app_token` to the app-level token, which starts with xapp-, and restart the server."
+_CHECK_BOT = "Set `token` to the bot token, which starts with xoxb-, and restart the server."
+_TOKENS = "`token` starts with xoxb- and `app_token` with xapp-. Swap them and restart the server."
+_SCOPE = "Add the scopes listed in the documentation to your app and reinstall it."
 _MODE = "Turn on Socket Mode in your app's settings."
 HINTS: Mapping[str, str] = {
     "missing_scope": _SCOPE,
     "no_permission": _SCOPE,
     "link_disabled": _MODE,
     "socket_mode_not_enabled": _MODE,
-    "account_inactive": "The app was removed from the workspace. Install it again, and use its new token.",
-    "token_revoked": "The token was revoked. Install the app again, and use its new token.",
+    "account_inactive": "The app was removed from the workspace. Reinstall it and use its new token.",
+    "token_revoked": "The token was revoked. Reinstall the app and use its new token.",
 }
 
 
@@ -52,11 +52,11 @@ class SlackConnection:
             raise SlackTrouble(self._api.trouble, _TOKENS)
         me = insist(await self._api.call("auth.test"), _CHECK_BOT)
         bot, team = str(me.get("user_id") or ""), str(me.get("team_id") or "")
-        # An app of a whole organization has no team of its own.
+        # An organization-wide app has no team.
         is_org_wide = me.get("is_enterprise_install") is True
         enterprise = str(me.get("enterprise_id") or "") if is_org_wide else ""
         if not bot or not (team or enterprise):
-            raise SlackTrouble(f"Slack can't be reached: {UNREADABLE}")
+            raise SlackTrouble(f"Can't reach Slack: {UNREADABLE}")
         app = self.us.app or await self._app_of(str(me.get("bot_id") or ""))
         self.us, self.account = SlackInstallation(bot, team, app, enterprise), str(me.get("user") or "")
 
@@ -85,11 +85,11 @@ def pause_s(failures: int) -> float:
 
 
 def insist(reply: SlackReply, hint: str) -> Mapping[str, Any]:
-    """What Slack returned; raises SlackTrouble."""
+    """Return Slack's result; raises SlackTrouble."""
     match reply:
         case SlackDone(value=value):
             return value
         case SlackFailure(error=error):
             raise SlackTrouble(error, HINTS.get(error, "" if error == "ratelimited" else hint))
         case Unwritten(why=why) | Unanswered(why=why):
-            raise SlackTrouble(f"Slack can't be reached: {why}")
+            raise SlackTrouble(f"Can't reach Slack: {why}")

@@ -1,4 +1,4 @@
-"""What Slack tells of, read as what came in. What isn't understood is nothing, never an error."""
+"""Parses Slack's events. Unknown events are ignored, never an error."""
 
 import logging
 import re
@@ -137,7 +137,7 @@ class _Command(msgspec.Struct):
 
 
 def read_envelope(kind: str, payload: Any, *, us: SlackInstallation) -> Arrival | None:
-    """What an envelope says; None if it is of no concern. People are named by their ids."""
+    """Parse an envelope; None if it's irrelevant. People are identified by id."""
     try:
         match kind:
             case "events_api":

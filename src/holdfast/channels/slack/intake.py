@@ -39,7 +39,7 @@ class SlackIntake:
         self._catching_up.begin(self._connection.us.bot)
 
     async def catch_up(self) -> None:
-        """Take what was said meanwhile; what Slack doesn't list is said to be missed."""
+        """Process missed messages. Those that Slack doesn't list are reported as missed."""
         await self._catching_up.run()
         if missed := self._catching_up.missed():
             await self._connection.missed(missed)

@@ -1,4 +1,4 @@
-"""What Slack's replies say about a delivery, and about a question for one."""
+"""Classifies Slack's replies to deliveries and lookups."""
 
 from holdfast.channels.slack.api import SlackDone, SlackFailure, SlackReply
 from holdfast.channels.written import Unanswered, Unwritten
@@ -72,7 +72,7 @@ def unasked(reply: SlackReply) -> ProbeResult:
         case SlackFailure(error="missing_scope" | "no_permission"):
             return CannotTell()
         case SlackFailure(error=error) if error in CHAT_GONE:
-            return NotThere()  # it is sent again, and that is refused for good
+            return NotThere()  # the resend is rejected permanently
         case SlackFailure(error=error):
             return DidNotArrive(error)
         case Unwritten(why=why) | Unanswered(why=why):
@@ -82,7 +82,7 @@ def unasked(reply: SlackReply) -> ProbeResult:
 
 
 def sent_as(reply: SlackReply) -> SendResult:
-    """What a reply says about a message."""
+    """Classify a reply about a message."""
     match reply:
         case SlackDone(value=value):
             return Arrived(str(value.get("ts", "")))

@@ -17,9 +17,9 @@ ANSWER_S = 10.0
 BODY_BYTES_MAX = 64 * 1024
 OK, REFUSED, NOT_FOUND, NOT_NOW = 200, 401, 404, 503
 _WHY = {
-    REFUSED: "the server there has another signing secret, or no such channel",
-    NOT_FOUND: "what answers there isn't Holdfast",
-    NOT_NOW: "the server there doesn't run the channel now",
+    REFUSED: "the server at this URL has a different signing secret, or no such channel",
+    NOT_FOUND: "the server at this URL isn't Holdfast",
+    NOT_NOW: "the server at this URL isn't running the channel",
 }
 
 
@@ -44,13 +44,13 @@ async def why_unreachable(url: str, *, secret: str, now_s: int) -> str:
         ):
             answer = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
     except TimeoutError:
-        return f"no answer within {ANSWER_S:g} s"
+        return f"no response within {ANSWER_S:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return failure_words(error)
     if response.status != OK:
         why = _WHY.get(response.status, "")
         return f"HTTP {response.status}" + (f", {why}" if why else "")
-    return "" if _challenge(answer) == wanted else "what answers there isn't Holdfast"
+    return "" if _challenge(answer) == wanted else "the server at this URL isn't Holdfast"
 
 
 def _challenge(answer: bytes) -> str:

@@ -1,8 +1,7 @@
-"""Shares a file in a conversation of Slack, and finds it there again.
+"""Shares a file in a Slack conversation, and finds it there later.
 
-Slack takes a file in three steps: it names an address, it gets the bytes, and it shares the file. Only the
-last step shows anything to anyone. What fails before is done again from the start; a file that was never
-shared is seen by nobody.
+Slack accepts a file in three steps: get a URL, upload the bytes, share the file. Only the last step is
+visible, so a failure before it restarts from the beginning.
 """
 
 import json
@@ -17,10 +16,10 @@ from holdfast.channels.words import MARK
 from holdfast.channels.written import Unanswered, Unwritten, shaped
 from holdfast.decisions.deliveries import Arrived, DidNotArrive, FormatRefused, MayHaveArrived, SendResult
 
-# The app may not send files, but it may say so.
+# The app can't send files, but can send a notice.
 LACKS_PERMISSION = frozenset({"missing_scope", "no_permission", "access_denied"})
-HINT = "If this happens with every file, the app may lack the permission `files:write`."
-UNCLEAR = "file_update_failed"  # Slack's word for trouble of its own while it shares a file
+HINT = "If this happens with every file, add the scope `files:write` to the app."
+UNCLEAR = "file_update_failed"  # Slack's error code for an internal failure while sharing
 
 
 async def share(api: SlackApi, place: Mapping[str, str], file: FileContent, *, is_marked: bool) -> SendResult:
@@ -42,7 +41,7 @@ async def share(api: SlackApi, place: Mapping[str, str], file: FileContent, *, i
 
 
 def in_place_of(file: FileContent) -> SlackMessage:
-    """What is said if Slack doesn't take the file."""
+    """Return the notice for a rejected file."""
     return plain_message(f"{not_taken(file, 'Slack')} {HINT}")
 
 
@@ -60,7 +59,7 @@ def _caption(file: FileContent, *, is_marked: bool) -> dict[str, str]:
 
 
 def _before_sharing(reply: SlackReply) -> SendResult:
-    """Whatever happened, nobody saw anything."""
+    """Return the outcome of a failure before the file was shared."""
     match reply:
         case Unwritten(why=why) | Unanswered(why=why):
             return DidNotArrive(why)
@@ -83,6 +82,6 @@ def _shared(file_id: str, reply: SlackReply) -> SendResult:
 
 
 def _refused(failure: SlackFailure) -> SendResult:
-    """A file that isn't taken is told of in words; if the chat is gone, those are refused for good."""
+    """Replace a rejected file with a text, which is rejected permanently if the chat no longer exists."""
     is_for_later = failure.error == "ratelimited" or failure.error in APP_TROUBLE - LACKS_PERMISSION
     return sent_as(failure) if is_for_later else FormatRefused(failure.error)

@@ -35,7 +35,7 @@ _Socket: TypeAlias = aiohttp.ClientWebSocketResponse
 
 
 class SlackSocket:
-    """Reads the app's sockets until cancelled; trouble is on the log, and passes by itself."""
+    """Reads the app's sockets until cancelled. Failures are logged and retried."""
 
     def __init__(self, api: SlackApi, log: ChannelLog, clock: Clock, *, take: Take) -> None:
         self._api = api
@@ -45,7 +45,7 @@ class SlackSocket:
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
         self._read_now: set[_Socket] = set()
         self._lasting: set[_Socket] = set()  # those that Slack doesn't want replaced
-        self._changed = asyncio.Event()  # a socket ended, or is to be replaced
+        self._changed = asyncio.Event()  # a socket ended or must be replaced
         self._failures = 0
         self._opened_s: float | None = None
 
@@ -81,15 +81,15 @@ class SlackSocket:
         opened = insist(await self._api.open_connection(), CHECK_APP)
         address = str(opened.get("url") or "")
         if not address:
-            raise SlackTrouble(f"Slack can't be reached: {UNREADABLE}")
+            raise SlackTrouble(f"Can't reach Slack: {UNREADABLE}")
         try:
             async with asyncio.timeout(HELLO_S):
                 socket = await self._api.socket(address, heartbeat_s=HEARTBEAT_S)
                 frame = _decoded(await socket.receive())
         except TimeoutError as error:
-            raise SlackTrouble("Slack's socket doesn't answer") from error
+            raise SlackTrouble("Slack's socket isn't responding") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SlackTrouble(f"Slack's socket can't be opened: {failure_words(error)}") from error
+            raise SlackTrouble(f"Can't open Slack's socket: {failure_words(error)}") from error
         if frame.get("type") != "hello":
             await socket.close()
             reason = str(frame.get("reason", "the socket was closed"))
@@ -164,7 +164,7 @@ async def _acknowledge(socket: _Socket, envelope_id: str) -> None:
     try:
         await socket.send_str(json.dumps({"envelope_id": envelope_id}))
     except (aiohttp.ClientError, OSError, RuntimeError) as error:
-        _log.info("an envelope could not be acknowledged: %s", error)
+        _log.info("couldn't acknowledge an envelope: %s", error)
 
 
 def _decoded(message: aiohttp.WSMessage) -> Mapping[str, Any]:
@@ -173,6 +173,6 @@ def _decoded(message: aiohttp.WSMessage) -> Mapping[str, Any]:
     try:
         found: Any = json.loads(message.data)
     except (ValueError, RecursionError):
-        _log.warning("a frame of Slack's can't be read, and is ignored")
+        _log.warning("ignored an invalid frame from Slack")
         return {}
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]

@@ -27,11 +27,11 @@ from holdfast.server.channels.doors import BadUpdate, ChannelDoors, NotNow
 LOOK_S = 30.0
 LATE_S = 45.0  # an event that is older came before, and didn't get through
 AGAIN_S = 60.0  # after late events, the history isn't read more often than that
-FAILURES_MAX = 3  # of calls to ourselves, before it is said: at the start, the server may not listen yet
+FAILURES_MAX = 3  # self-tests before a failure is reported, because the server may not be listening yet
 SAME_S = 2.5  # how long a repeat waits for the one that is being taken; Slack waits for 3 s
 FIELDS_MAX = 100
 CANT_CALL = "Slack can't deliver to {url}: {why}"
-HINT = "Check that the address is public, has a valid certificate and leads to this server."
+HINT = "Check that the URL is public, has a valid certificate and points to this server."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class HookAddress:
 
 
 class SlackChallenge(msgspec.Struct, frozen=True):
-    """What Slack wants to hear when it asks whether somebody is there."""
+    """The response to Slack's URL verification."""
 
     challenge: str
 
@@ -59,7 +59,7 @@ class SlackWebhook:
         self._connection = SlackConnection(api, log, clock)
         self._intake = SlackIntake(api, log, clock, connection=self._connection, take=take)
         self._taking: dict[str, asyncio.Future[bool]] = {}  # by the key of what is being taken
-        self._has_gap = True  # nobody knows what happened before the start
+        self._has_gap = True  # events before the start are unknown
         self._began_s: float | None = None
         self._has_heard = False  # something of Slack's arrived
         self._has_reached = False  # a call to ourselves arrived
@@ -161,7 +161,7 @@ class SlackWebhook:
 
 
 def _read(body: bytes) -> tuple[str, dict[str, Any]]:
-    """What kind of thing a body tells, by the name that it has in an envelope; raises BadUpdate."""
+    """Return the envelope type of a body; raises BadUpdate."""
     if body.lstrip()[:1] == b"{":
         told = _object(body)
         kind = str(told.get("type", ""))
@@ -176,7 +176,7 @@ def _read(body: bytes) -> tuple[str, dict[str, Any]]:
         return "slash_commands", dict(fields)
     if "ssl_check" in fields:
         return "ssl_check", {}
-    raise BadUpdate("The body is neither JSON nor a form of Slack's")
+    raise BadUpdate("The body is neither JSON nor a Slack form")
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Telegram's Bot API over HTTP: one request, and what is certain about it afterwards.
+"""Telegram's Bot API over HTTP, with the certain outcome of each request.
 
-A library would fold "was it written?" into one error. Here it is known, because it decides whether a message
-may be sent again.
+A library would hide whether a request was written. Here it's known, because it decides whether a message can
+be resent.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class TelegramApi:
                 ) as response:
                     body = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {answer_s:g} s", written)
+            return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         return _reply(response.status, body)
@@ -130,8 +130,8 @@ class TelegramApi:
 async def open_telegram(*, token: str, base_url: str = "") -> AsyncGenerator[TelegramApi]:
     """The API for one bot.
 
-    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
-    could not be told from one that took the message and then failed.
+    Each request opens a new connection: on a kept-alive one, a server that just closed it looks the same as
+    one that accepted the message and then failed.
     """
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
@@ -142,7 +142,7 @@ async def open_telegram(*, token: str, base_url: str = "") -> AsyncGenerator[Tel
 
 
 def _reply(status: int, body: bytes) -> TelegramReply:
-    """What an answer says; only one in Telegram's own form says that nothing was done."""
+    """Classify a response. Only one in Telegram's format proves that nothing was done."""
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ def _reply(status: int, body: bytes) -> TelegramReply:
     if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):  # pyright: ignore[reportUnknownMemberType]
         if status == TOO_MANY_REQUESTS:
             return TelegramFailure(status, "Too Many Requests", 5.0)
-        return Unanswered(f"HTTP {status}, and not Telegram's answer")
+        return Unanswered(f"HTTP {status}, not from Telegram")
     answer: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType]
     if answer["ok"]:
         return TelegramResult(answer.get("result"))

@@ -155,7 +155,7 @@ class TelegramCarrier:
         card = self._state.outbox.deliveries.get(intended.edits)
         number = self._state.numbered(card.platform_id) if card is not None else ""
         if not number:
-            return NotAccepted("the message that it changes is not there, or is another bot's")
+            return NotAccepted("the message to edit doesn't exist or belongs to another bot")
         parameters.pop("message_thread_id", None)
         return "editMessageText", parameters | {"message_id": int(number)}
 
@@ -168,7 +168,7 @@ def _replying(message_id: str) -> dict[str, Any]:
 
 
 def _result(reply: TelegramReply) -> SendResult:
-    """What a reply says about a message."""
+    """Classify a reply about a message."""
     match reply:
         case TelegramResult(value=value):
             sent: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]

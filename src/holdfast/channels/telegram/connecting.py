@@ -17,14 +17,14 @@ BACKOFF_FIRST_S = 1.0
 BACKOFF_LAST_S = 60.0
 UNAUTHORIZED, NOT_FOUND, CONFLICT = 401, 404, 409
 _HINTS = {
-    UNAUTHORIZED: "The token is wrong. Get the right one from @BotFather and restart the server.",
-    NOT_FOUND: "The token is wrong. Get the right one from @BotFather and restart the server.",
-    CONFLICT: "Another program uses the same bot. Stop it: Telegram lets only one read its messages.",
+    UNAUTHORIZED: "The token is invalid. Copy it from @BotFather and restart the server.",
+    NOT_FOUND: "The token is invalid. Copy it from @BotFather and restart the server.",
+    CONFLICT: "Another program is polling this bot. Stop it: Telegram allows only one reader.",
 }
 
 
 class Bot(msgspec.Struct):
-    """Who a bot is, as Telegram says it."""
+    """A bot's account on Telegram."""
 
     id: int
     username: str = ""
@@ -54,7 +54,7 @@ class TelegramConnection:
         return me
 
     def read(self, update: object) -> Arrival | None:
-        """What an update says; None if it is of no concern."""
+        """Parse an update; None if it's irrelevant."""
         return read_update(update, bot_id=self._bot_id, bot_name=self._bot_name)
 
     async def works(self) -> None:
@@ -65,7 +65,7 @@ class TelegramConnection:
         """Say what the trouble is with a request."""
         assert not isinstance(reply, TelegramResult)
         is_answer = isinstance(reply, TelegramFailure)
-        why = reply.text if is_answer else f"Telegram can't be reached: {reply.why}"
+        why = reply.text if is_answer else f"Can't reach Telegram: {reply.why}"
         await self.is_in_trouble(why, _HINTS.get(reply.code, "") if is_answer else "")
 
     async def is_in_trouble(self, why: str, hint: str) -> None:

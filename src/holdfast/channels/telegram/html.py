@@ -9,7 +9,7 @@ from holdfast.channels.rich_text import Span, Spans, TextStyle, TextStyles, plai
 UNITS_MAX = 4096  # of the text that people see
 ROOM_FOR_MARKS = 96  # kept free, so that a message can still be marked
 PARTS_MAX = 20
-TOO_LONG = "(The answer is longer. You can read all of it on the page.)"
+TOO_LONG = "(Shortened. Read the full answer on the page.)"
 FORMAT = (
     1  # a delivery names the format it was split by; if this module splits otherwise, it gets the next number
 )
@@ -43,7 +43,7 @@ def escaped(text: str) -> str:
 
 
 def plain_of(html_text: str) -> str:
-    """What people see of HTML that this module wrote."""
+    """Return the visible text of HTML written by this module."""
     return unescape(_TAG.sub("", html_text))
 
 

@@ -15,7 +15,7 @@ ANSWER_S = POLL_S + 15.0
 
 
 class TelegramPolling:
-    """Reads the bot's updates until cancelled; trouble is on the log, and passes by itself."""
+    """Reads the bot's updates until cancelled. Failures are logged and retried."""
 
     def __init__(
         self,

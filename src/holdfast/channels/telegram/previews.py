@@ -23,7 +23,7 @@ class _Preview:
 
 
 class TelegramPreviews:
-    """A preview for each session at work. They are best effort: a failure is nobody's trouble."""
+    """A preview for each active session. Best effort: failures are ignored."""
 
     def __init__(self, api: TelegramApi, state: ChannelState, deps: ChannelDeps) -> None:
         self._api = api
@@ -40,7 +40,7 @@ class TelegramPreviews:
             await asyncio.gather(*(self._show(one) for one in found if one is not None))
 
     async def _preview(self, session_id: str, chat: str) -> _Preview | None:
-        """What the session is doing; None if it does nothing, or waits for a person."""
+        """Return the preview of the session; None if it's idle or waiting for a person."""
         view = await readable_view(self._deps.supervisor, session_id)
         run = view.session.current_run if view is not None else None
         if view is None or run is None or run.open_asks:

@@ -1,4 +1,4 @@
-"""Telegram's updates, read as what came in. What isn't understood is nothing, never an error."""
+"""Parses Telegram's updates. Unknown updates are ignored, never an error."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def update_id_of(update: Any) -> int:
 
 
 def read_update(update: Any, *, bot_id: int, bot_name: str) -> Arrival | None:
-    """What an update says; None if it is of no concern."""
+    """Parse an update; None if it's irrelevant."""
     try:
         read = msgspec.convert(update, _Update)
     except msgspec.ValidationError:

@@ -19,11 +19,11 @@ from holdfast.server.channels.doors import BadUpdate, ChannelDoors
 LOOK_S = 30.0
 CALLS_AT_ONCE = 20
 CANT_CALL = "Telegram can't deliver to {url}: {why}"
-HINT = "Check that the address is public, has a valid certificate and leads to this server."
+HINT = "Check that the URL is public, has a valid certificate and points to this server."
 
 
 class WebhookInfo(msgspec.Struct):
-    """What Telegram says about a webhook."""
+    """Telegram's webhook status."""
 
     url: str = ""
     last_error_message: str = ""
@@ -94,14 +94,14 @@ class TelegramWebhook:
         return await self._info() if isinstance(done, TelegramResult) else done
 
     async def _look(self) -> TelegramReply:
-        """What Telegram says about the webhook; it is set again if another program removed it."""
+        """Check the webhook, and set it again if another program removed it."""
         info = await self._info()
         if isinstance(info, TelegramResult) and info.value.url != self._url:
             return await self._set()
         return info
 
     async def _info(self) -> TelegramReply:
-        """What Telegram knows of the webhook, as a WebhookInfo."""
+        """Return Telegram's WebhookInfo."""
         reply = await self._api.call("getWebhookInfo")
         if not isinstance(reply, TelegramResult):
             return reply

@@ -1,7 +1,7 @@
-"""The agent that an editor talks to: sessions of a Holdfast server over the Agent Client Protocol.
+"""An editor's agent: sessions of a Holdfast server over the Agent Client Protocol.
 
-It keeps nothing of its own: sessions, runs, approvals and questions are the server's, and an editor that
-comes back reads the log.
+Stateless: sessions, runs, approvals and questions are the server's, and an editor that reconnects reads the
+log.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def serve_editor(flags: Mapping[str, object], *, model: str) -> int:
 
 
 class EditorAgent:
-    """What an editor can ask for."""
+    """The requests of an editor."""
 
     def __init__(self, attached: Attached, *, model: str, withdraw: Withdraw | None = None) -> None:
         self._attached = attached
@@ -103,7 +103,7 @@ class EditorAgent:
         client_info: Implementation | None = None,
         **kwargs: Any,
     ) -> InitializeResponse:
-        """What this agent can do."""
+        """Return the capabilities of this agent."""
         del protocol_version, client_info, kwargs
         files = client_capabilities.fs if client_capabilities else None
         self._shows_files = bool(files and files.read_text_file)

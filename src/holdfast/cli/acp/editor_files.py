@@ -18,7 +18,7 @@ WAIT_S = 3.0
 
 
 class EditorFiles:
-    """What the editor has open for one session."""
+    """The files that the editor has open for one session."""
 
     def __init__(self, editor: Client, session_id: str) -> None:
         self._editor = editor

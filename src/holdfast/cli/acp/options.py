@@ -1,4 +1,4 @@
-"""What an editor can choose for a session, as the protocol has it: the mode and the model."""
+"""The session options of the protocol: the mode and the model."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -20,10 +20,10 @@ MODES: Mapping[str, tuple[str, str]] = {
     "ask": ("Ask", "You are asked before anything is changed."),
     "allow-workspace": (
         "Allow in the workspace",
-        "What the sandbox keeps inside the workspace runs without asking.",
+        "Anything the sandbox contains runs without approval.",
     ),
     PLAN: ("Plan first", "The agent only reads until you accept its plan."),
-    "unattended": ("Never ask", "What needs an approval is refused."),
+    "unattended": ("Never ask", "Anything that needs approval is denied."),
 }
 
 Option = SessionConfigOptionSelect | SessionConfigOptionBoolean
@@ -35,7 +35,7 @@ def named(choice: str) -> str:
 
 
 def chosen(value: str) -> str:
-    """What an editor's choice means to the server."""
+    """Translate an editor's choice for the server."""
     return "" if value == DEFAULT else value
 
 

@@ -87,5 +87,5 @@ class EditorServers:
             return
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
-        with suppress(ClientError):  # then they end by themselves
+        with suppress(ClientError):  # they expire on their own then
             await self._put(BringServersRequest([]))

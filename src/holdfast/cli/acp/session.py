@@ -107,12 +107,14 @@ class EditorSession:
     ) -> None:
         self.session_id = session_id
         self.model = ""
-        self.withdraw: Callable[[str], Awaitable[None]] = _ignored  # a permission that nobody waits for
+        self.withdraw: Callable[[str], Awaitable[None]] = (
+            _ignored  # a permission request that is no longer awaited
+        )
         self._client = client
         self._editor = editor
         self._workspace = workspace
         self._fold = SessionFold()
-        self._seq = 0  # up to which the log is told
+        self._seq = 0  # the last seq that was sent
         self._upto = 0  # up to which it was there when the session was opened
         self._following: asyncio.Task[None] | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -137,7 +139,7 @@ class EditorSession:
         return PLAN if self._plans_first else self._fold.session.approval_mode
 
     async def set_mode(self, mode: str) -> None:
-        """Choose how actions are approved; the editor is told when it is on the log."""
+        """Set the approval mode. The editor is notified when it's logged."""
         self._plans_first = mode == PLAN
         if mode == PLAN:  # it belongs to a run, like the model
             await self._editor.session_update(self.session_id, mode_update(mode))
@@ -165,14 +167,14 @@ class EditorSession:
         self._notices += await self._servers.bring(given, self._workspace)
 
     async def open(self, *, tells: bool) -> None:
-        """Read the log so far, and tell it if that is wanted; the rest is told as it comes."""
+        """Read the log so far, and send it if requested; then stream new events."""
         page = await asked(self._client.messages(self.session_id, limit=1))
         self._upto = page.last_seq
         self._follow_on(tells=tells)
         await self._until(lambda: self._seq >= self._upto)
 
     def _follow_on(self, *, tells: bool = False) -> None:
-        """Read on; what was there when the session was opened is told as a transcript, if at all."""
+        """Follow the log. Events before the session was opened are sent as a transcript, if at all."""
         if self._following is None or self._following.done():
             self._lost = None
             self._following = asyncio.create_task(self._follow(tells=tells))
@@ -187,7 +189,7 @@ class EditorSession:
         except ClientError as error:
             lost = failed(error)
         except ConnectionError:
-            pass  # the editor has left, and nobody waits any more
+            pass  # the editor has disconnected
         finally:
             self._lost = lost
             self._told.set()
@@ -207,7 +209,7 @@ class EditorSession:
         self._told.set()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait until so much of the log is told that it is so; raises if the log is no longer read."""
+        """Wait until enough of the log was sent; raises if it's no longer read."""
         while not condition():
             if self._lost is not None:
                 raise self._lost
@@ -249,7 +251,7 @@ class EditorSession:
             await self._tell_ask(ask_event(event), run.state.run_id)
 
     async def _tell_ask(self, event: e.Event, run_id: str) -> None:
-        """What the run, or a sub-agent of it, asks."""
+        """Show a request of the run or one of its sub-agents."""
         if isinstance(event, e.ApprovalAsked):
             self._ask(event)
         elif isinstance(event, e.QuestionAsked):
@@ -343,7 +345,7 @@ class EditorSession:
         return "" if isinstance(response.outcome, DeniedOutcome) else response.outcome.option_id
 
     async def _unsaved(self, action: Action) -> list[str]:
-        """What a person should know of the files that an action is about to change."""
+        """Return warnings about files that an action is about to change."""
         if self._files is None or not action.diff:
             return []
         changed = [path for path in action.paths if await self._files.has_unsaved_changes(Path(path))]
@@ -361,7 +363,7 @@ class EditorSession:
             await self._client.stop(run_id)
         except Refused as error:
             if error.status not in _SETTLED:
-                raise failed(error) from error  # otherwise it ended by itself
+                raise failed(error) from error  # otherwise it ended on its own
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Send the message, or the answer to an open question; returns when the run ends or asks one."""
@@ -448,7 +450,7 @@ class EditorSession:
 
 
 async def _ignored(_: str) -> None:
-    """An editor that can't be told goes on asking, and its answer changes nothing."""
+    """Do nothing: an editor without cancellation keeps prompting, and its answer has no effect."""
 
 
 def _file_name(uri: str) -> str:

@@ -61,7 +61,7 @@ def _check_answer(message: Message, request_id: str | int | None) -> None:
         text = "The editor sent both a result and an error."
         message["error"] = {"code": INVALID_REQUEST, "message": text}
     elif "error" in message and not isinstance(error, dict):
-        # Whoever waits for it must hear something, and what it was can't be told.
+        # The caller needs a response, and the details can't be shown.
         message["error"] = {"code": INVALID_REQUEST, "message": "The editor sent an error that is no object."}
     # Our own requests have numbers; an editor that answers with text answers nothing of ours.
     message["id"] = request_id if isinstance(request_id, int) else -1
@@ -92,7 +92,7 @@ class EditorTransport:
         await self._write(msgspec.json.encode(message, enc_hook=str))  # errors may hold exceptions
 
     async def withdraw(self, tool_call_id: str) -> None:
-        """Tell the editor that nobody waits for its answer any more, so that it stops asking."""
+        """Cancel a request, so that the editor stops prompting."""
         request_id = self._permissions.pop(tool_call_id, None)
         if request_id is not None:
             params = {"requestId": request_id}
@@ -124,4 +124,4 @@ class EditorTransport:
         return message
 
     async def close(self) -> None:
-        """The lines are closed by whoever opened them."""
+        """Do nothing: the caller closes the streams."""

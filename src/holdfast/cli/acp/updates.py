@@ -1,7 +1,7 @@
-"""The log of a session as updates of the Agent Client Protocol; each is a pure function of an entry or event.
+"""A session's log as updates of the Agent Client Protocol, as pure functions of an entry or event.
 
-Text that a retry takes back can't be taken back in an editor, so live text is what views without retraction
-get: an answer that begins again says so.
+Editors can't retract text, so live text uses the view without retraction, which marks where an answer
+restarts.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ _KINDS: dict[str, ToolKind] = {
 
 
 def entry_updates(entry: Entry, workspace: str) -> Iterator[Update]:
-    """What an editor is told of an entry of the transcript, when it opens a session."""
+    """Yield the updates for a transcript entry, when an editor opens a session."""
     match entry:
         case Person():
             yield user_text(entry.message.text, entry.message.message_id)
@@ -73,7 +73,7 @@ def entry_updates(entry: Entry, workspace: str) -> Iterator[Update]:
 
 
 def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator[Update]:
-    """What an editor is told of an event as it happens; `run` is the run after it."""
+    """Yield the updates for a live event. `run` is the run after it."""
     if text := run.added_text:
         yield agent_text(text, _call_id(run))
     match event:
@@ -168,7 +168,7 @@ def tool_running(card: ToolCard) -> ToolCallProgress:
 
 
 def tool_ended(card: ToolCard, *, ok: bool, result: str) -> ToolCallProgress:
-    """What came of a call; a change that was made stays there as a diff, which content would replace."""
+    """Return the result of a call. A change stays visible as a diff, which content would replace."""
     is_shown = ok and _kind(card.name) == "edit"
     return ToolCallProgress(
         session_update="tool_call_update",
@@ -179,10 +179,10 @@ def tool_ended(card: ToolCard, *, ok: bool, result: str) -> ToolCallProgress:
 
 
 def permission(event: e.ApprovalAsked, card: ToolCard | None, workspace: str) -> ToolCallUpdate:
-    """The action that a person is asked about.
+    """Return the action that needs approval.
 
-    A change is also shown as a diff, which editors show best. But only the action itself says what is
-    replaced, so its own words are always there.
+    A change is also shown as a diff, which editors show best. But only the action itself is exact, so its
+    text is always included.
     """
     diff = tool_start(card, workspace).content if card is not None else None
     said = [event.action.diff or event.action.summary, *event.findings]
@@ -198,7 +198,7 @@ def _kind(name: str) -> ToolKind:
 
 
 def tool_title(name: str, args: dict[str, Any]) -> str:
-    """What a call does, in one line."""
+    """Describe a call in one line."""
     texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
     about = " ".join(texts[0].split())[:TITLE_CHARS_MAX] if texts else ""
     return f"{name}: {about}" if about else name

@@ -70,7 +70,7 @@ def _line(one: ChannelLogEntry) -> tuple[str, ...]:
 
 
 def _person(user: ChannelUserShown) -> str:
-    """Who it is, what they may do, and how they came to it."""
+    """Describe a person, their role, and how they got access."""
     name = f"{safe_line(user.name, NAME_CHARS_MAX)} ({user.user})" if user.name else user.user
     may = "can talk and approve" if user.role == "approver" else "can talk"
     match user.how:
@@ -135,7 +135,7 @@ def revoke(flags: Mapping[str, object], name: str, user: str) -> int:
 
 
 def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
-    """Send a test message, and wait for what becomes of it."""
+    """Send a test message, and wait for its delivery status."""
 
     async def work(attached: Attached) -> int:
         channel = await _channel(attached, name)

@@ -27,7 +27,7 @@ class ChatAsks:
         self._chat.prompt.resume()
 
     async def update(self) -> None:
-        """Show the next open ask, and take back one that is settled."""
+        """Show the next open request, and remove one that is resolved."""
         asks = self._chat.renderer.asks
         if self._shown and self._shown not in asks:
             self.clear()

@@ -28,12 +28,12 @@ COMMANDS = (
     ("/stop", "stop the run"),
     ("/steer", "TEXT: send a message to the active run (or just type)"),
     ("/queue", "TEXT: queue a message; alone, show the queue; resume, pause or clear"),
-    ("/retry", "answer the last message again"),
+    ("/retry", "run the last message again"),
     ("/diff", "show the last run's file changes"),
     ("/undo", "undo the last run's file changes and messages; force or keep-both on conflicts"),
     ("/redo", "reverse the last undo"),
-    ("/plan", "TEXT: make a plan for you to accept first; alone, show the plan; off"),
-    ("/goal", "TEXT: let the agent work until it shows that it reached this goal"),
+    ("/plan", "TEXT: make a plan to accept before any changes; alone, show the plan; off"),
+    ("/goal", "TEXT: keep working until this goal is reached, with evidence"),
     ("/memory", "show memories and proposals; accept N, reject N, or all"),
     (COMPACT, "summarize the conversation for the model; add what to keep"),
     ("/model", "choose the model for the next messages, or set it by NAME"),
@@ -64,7 +64,7 @@ KEYS = (
 
 
 class Commands:
-    """What each of them does."""
+    """The chat commands."""
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
@@ -160,7 +160,7 @@ class Commands:
             chat.renderer.is_planning = True
             await chat.send(text)
         else:
-            mode = "Plan mode is on: /plan off ends it." if chat.renderer.is_planning else ""
+            mode = "Plan mode is on. Use /plan off to end it." if chat.renderer.is_planning else ""
             plan = chat.renderer.plan_text()
             await chat.prompt.print(plan or chat.style.dim("No plan yet."))
             if mode:
@@ -307,7 +307,7 @@ def help_text(style: "Style") -> str:
         hang = max(len(name) for name, _ in rows) + 2
         return [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in rows]
 
-    busy = "Messages you send while the agent works reach it at its next step."
+    busy = "The agent reads messages you send while it works at its next step."
     return "".join(["\n", *table(COMMANDS), "\n", *table(KEYS), "\n", style.dim(busy)])
 
 
@@ -322,7 +322,7 @@ def names_command(line: str) -> bool:
 
 
 def is_compaction(line: str) -> bool:
-    """Whether it is the command that asks for a summary, which stands in the transcript like a message."""
+    """Return whether it's the compact command, which appears in the transcript like a message."""
     return line.partition(" ")[0] == COMPACT
 
 
@@ -336,8 +336,8 @@ def _about(one: SessionShown) -> str:
 
 
 def _beside(one: SessionShown, now_s: float, open_now: str) -> str:
-    """What a list says about a session beside its title: what happens in it, and how old it is."""
-    state = "waits for you" if one.open_asks else "working" if one.open_runs else ""
+    """Describe a session in a list: its status and age."""
+    state = "needs you" if one.open_asks else "working" if one.open_runs else ""
     parts = ("open here" if one.session_id == open_now else "", state, age(now_s - one.last_active))
     return " · ".join(part for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""`holdfast chat`: a conversation in the terminal, on a server of its own or on the one that runs."""
+"""`holdfast chat`: a conversation in the terminal, with the running server or a new one."""
 
 import asyncio
 import secrets
@@ -214,7 +214,9 @@ class ChatScreen:
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
-            text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
+            text += self.style.dim(
+                "No model is configured, so you're talking to the built-in demo model. Say hello."
+            )
         text += self.style.dim(f"Agents work in {safe_line(str(self.workspace))}")
         text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to quit.")
         await self.prompt.print(text)
@@ -344,7 +346,7 @@ class ChatScreen:
         self._watching.add_done_callback(self._left_alone)
 
     def _left_alone(self, watching: asyncio.Task[None]) -> None:
-        """A bug of ours ends the chat rather than leaving a person with a screen that stands still."""
+        """End the chat on a bug, instead of leaving a frozen screen."""
         if not watching.cancelled() and watching.exception() is not None:
             self.prompt.leave()
 
@@ -383,7 +385,7 @@ class ChatScreen:
             self._begin(self._files.refresh())  # the run may have made some
 
     async def _hear_child(self, name: str, event: e.Event) -> None:
-        """What a sub-agent asks is answered here, too."""
+        """Show sub-agents' requests, which can be answered here too."""
         if isinstance(event, e.ApprovalAsked | e.QuestionAsked):
             self.renderer.asks[ask_id(event)] = event
             await self.prompt.print(self.style.dim(f"  {safe_line(name)} asks:"))
@@ -470,7 +472,7 @@ class ChatScreen:
         return safe(data.decode("utf-8", "replace"))
 
     async def stop(self) -> None:
-        """Ask the run under way to stop."""
+        """Request a stop of the active run."""
         run_id = self.renderer.run_id
         if not run_id:
             await self.prompt.print(self.style.dim("No run is in progress."))

@@ -34,7 +34,7 @@ def entry_text(style: Style, entry: dict[str, Any]) -> str:
 
 
 def person_text(style: Style, text: str) -> str:
-    """What a person said."""
+    """Render a person's message."""
     first, *rest = safe(text).split("\n")
     return "\n" + style.line("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold cyan")
 

@@ -1,4 +1,4 @@
-"""What was typed in the chat, kept in the data directory for its owner's eyes."""
+"""The chat's input history, stored in the data directory, readable only by its owner."""
 
 import os
 from collections.abc import Callable, Iterable

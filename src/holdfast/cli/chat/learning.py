@@ -93,13 +93,13 @@ def _shown(memories: Sequence[MemoryShown], proposals: Sequence[_Open]) -> str:
 
 def _line(nth: int, proposed: _Open) -> str:
     memory, one = proposed
-    others = f" (not only your own words: {'; '.join(one.because)})" if one.because else ""
+    others = f" (not only from your messages: {'; '.join(one.because)})" if one.because else ""
     about = f" about {safe_line(subject(memory), 200)}" if memory.scope != "skills" else ""
-    return f"{nth}. proposed{about}: {_what(memory, one)}\n   why: {safe_line(one.reason + others, 400)}"
+    return f"{nth}. proposed{about}: {_what(memory, one)}\n   reason: {safe_line(one.reason + others, 400)}"
 
 
 def _what(memory: MemoryShown, one: MemoryProposalShown) -> str:
-    """What would change; of a skill, every line that goes or comes, because it becomes instructions."""
+    """Show the proposed change; for a skill, every changed line, because it becomes instructions."""
     if memory.scope != "skills":
         return safe_line(added(one.before, one.after), 4_000)
     old, new = one.before.split("\n"), one.after.split("\n")

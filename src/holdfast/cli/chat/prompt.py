@@ -86,7 +86,7 @@ class SilentInput(Vt100Input):
 
 @dataclass(frozen=True, slots=True)
 class PromptDevice:
-    """What a prompt reads from, draws on and tells the time by; by default the terminal of this process."""
+    """A prompt's input, output and clock; by default the terminal of this process."""
 
     keyboard: Input | None = None
     screen: Output | None = None
@@ -99,7 +99,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptActs:
-    """What some keys do, beyond the input line itself."""
+    """The actions of additional keys."""
 
     interrupt: Callable[[], None] = _nothing  # Ctrl-C
     expand: Callable[[], None] = _nothing  # Ctrl-O
@@ -141,7 +141,7 @@ class Words(Completer):
 
 
 def file_typed(text: str) -> str | None:
-    """What is typed of a file's name: behind an @ that begins a word, or behind /attach."""
+    """Return the partial file name after an @ at the start of a word, or after /attach."""
     if text.startswith("/attach "):
         return text.removeprefix("/attach ").lstrip()
     word = text[max(text.rfind(mark) for mark in (" ", "\n", "\t")) + 1 :]
@@ -197,7 +197,7 @@ class ChatPrompt:
         app.after_render += self._drawn
         if rewraps_lines(os.environ):  # noqa: TID251  # this is the edge
             app.renderer = ReflowRenderer.instead_of(app.renderer)
-        # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
+        # The live lines have their own window: the prompt's message is processed letter by letter.
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)
         app.layout = Layout(HSplit([above, self._session.layout.container]), self._session.default_buffer)
 
@@ -231,7 +231,7 @@ class ChatPrompt:
             await show_in_pager(text, command)
 
     def ask(self, about: str, asked: AskEvent) -> None:
-        """Show the menu of what has this id. What was half typed comes back after the answer."""
+        """Show the menu of the request with this id. A partial input is restored after the answer."""
         self._leave_picker()
         if not self._about:
             self._draft = self._session.default_buffer.text
@@ -393,11 +393,11 @@ class ChatPrompt:
 
     @property
     def typed(self) -> str:
-        """What stands in the input line."""
+        """Return the text of the input line."""
         return self._session.default_buffer.text
 
     def clear(self) -> None:
-        """Empty the input line, and send it as a message of its own again."""
+        """Clear the input line. Its next text is sent as a new message."""
         self._edits = 0
         self._session.default_buffer.reset()
 
@@ -412,7 +412,7 @@ def _new_line(event: KeyPressEvent) -> None:
 
 
 def _complete(buffer: Buffer, words: Completer) -> None:
-    """What Tab does: at once, for a menu that is just being made would take no notice of it."""
+    """Complete immediately, because a menu that is just opening would ignore the key."""
     found = list(words.get_completions(buffer.document, CompleteEvent(completion_requested=True)))
     if len(found) == 1:
         buffer.apply_completion(found[0])

@@ -1,4 +1,4 @@
-"""`/undo`, `/redo` and `/diff` in the chat: see what the runs of the session changed, and take it back."""
+"""`/undo`, `/redo` and `/diff` in the chat: show, undo and redo the session's changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -86,7 +86,7 @@ class ChatUndo:
     async def _first(
         self, runs: Iterable[str], act: "Callable[[str], Awaitable[RunUndone]]"
     ) -> RunUndone | None:
-        """What became of the first of these runs that has something to undo or redo."""
+        """Return the result for the first of these runs with something to undo or redo."""
         for run_id in runs:
             try:
                 return await act(run_id)

@@ -11,11 +11,10 @@ CHILD_S = 4242  # a number that no other sleeping process has
 WHOLE = "The capital of Portugal is Lisbon, and you are reading the whole of this answer."
 HALF = "The capital of Portugal is"
 LONG = (
-    "This is a long answer, and in the middle of it the server is killed with signal 9. Nobody asks it to "
-    "finish anything first. Every word you have seen was on disk before you saw it, so the next "
-    "process reads the log, sees a run without an ending, and continues it. The half answer stays in the "
-    "log, this one takes its place, and the client that was cut off comes back to its cursor and misses "
-    "nothing."
+    "This is a long answer, and in the middle of it the server is killed with signal 9. It gets no chance "
+    "to finish anything first. Every word you have seen was on disk before you saw it, so the next process "
+    "reads the log, finds a run that hasn't ended, and continues it. The half answer stays in the log, "
+    "this one replaces it, and the client that was cut off resumes at its cursor and misses nothing."
 )
 
 
@@ -55,7 +54,7 @@ DROP = Act(
 LIMIT = Act(
     said="And again, please.",
     title="429: too many requests",
-    happens="The provider refuses the request and says when to come back.",
+    happens="The provider rejects the request and says when to retry.",
 )
 STOP = Act(
     said="Please wait for an hour.",

@@ -1,4 +1,4 @@
-"""What the same faults do to plain code, which really runs beside the tour."""
+"""Runs plain code with the same faults, for comparison."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ class _Chunk(msgspec.Struct):
 
 
 async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
-    """What a plain streaming client gets from the same model, as text."""
+    """Describe what a plain streaming client gets from the same model."""
     body = {"model": "naive", "stream": True, "messages": [{"role": "user", "content": said}]}
     text = ""
     try:
@@ -53,7 +53,7 @@ async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
             http.post(f"{base_url}/chat/completions", json=body) as answer,
         ):
             if answer.status != HTTPStatus.OK:
-                return f"gets HTTP {answer.status} and gives up: no answer"
+                return f"gets HTTP {answer.status} and stops: no answer"
             async for line in answer.content:
                 text += _said(line)
     except TimeoutError:
@@ -74,7 +74,7 @@ def _said(line: bytes) -> str:
 
 
 async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
-    """What is left of an answer when plain code that reads it is killed."""
+    """Describe what is left of an answer when plain code is killed."""
     reader = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", READER, f"{base_url}/chat/completions", said), stdout=asyncio.subprocess.PIPE
     )
@@ -87,11 +87,11 @@ async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
         if reader.returncode is None:
             reader.kill()
         await reader.communicate()
-    return f"was killed the same way after {heard} pieces; they were only in memory, so nothing is left"
+    return f"was killed the same way after {heard} chunks; they were only in memory, so nothing is left"
 
 
 async def naive_stop() -> str:
-    """What happens to a grandchild when plain code kills only the shell that it started."""
+    """Describe what happens to a grandchild when plain code kills only its shell."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", f"sleep {CHILD_S + 1} >&- 2>&- & echo $!; wait"), stdout=asyncio.subprocess.PIPE
     )
@@ -106,7 +106,7 @@ async def naive_stop() -> str:
             os.kill(child, signal.SIGKILL)
     if alive:
         return f"kills the shell, but the program (pid {child}) keeps running; the demo had to kill it"
-    return "was lucky this time: the program ended with its shell"
+    return "got lucky this time: the program ended with its shell"
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the tour prints: the answer as it comes, the timeline of the log, and what plain code got."""
+"""The output of the tour: the answer as it arrives, the timeline of the log, and the result of plain code."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,8 +53,8 @@ class Screen:
         return self._console.is_terminal and sys.stdin.isatty()
 
     def opening(self) -> None:
-        """What is going to happen."""
-        self._line(Text("Holdfast demo: what can go wrong, and what you see of it", style="bold"))
+        """Print the introduction."""
+        self._line(Text("Holdfast demo: common failures, and how they look to you", style="bold"))
         self._line(
             "A misbehaving model server and a real Holdfast server now run in a temporary directory. Nothing"
         )
@@ -79,7 +79,7 @@ class Screen:
                 self._console.print(Text(delta.text), end="")
                 self._in_line = True
             case Seen(event=e.AttemptSuperseded()):
-                self._line(Text("  [the answer is written again]", style="magenta"))
+                self._line(Text("  [the answer is being rewritten]", style="magenta"))
             case Seen(event=e.AttemptFailed() as failed):
                 self._line(Text(f"  [{failed.failure.text}]", style="red"))
             case Seen(event=e.ToolStarted()):
@@ -89,7 +89,7 @@ class Screen:
             case LiveLine(text=text):
                 self._line(Text(f"  … {text}", style="dim"))
             case Away(tries=1):
-                self._line(Text("  [the server is gone]", style="red"))
+                self._line(Text("  [the server is down]", style="red"))
             case Seen() | Away() | Back():
                 pass
 
@@ -98,7 +98,7 @@ class Screen:
         self._line(Text(f"  [{text}]", style="magenta"))
 
     def timeline(self, seen: Sequence[Seen]) -> None:
-        """What happened, from the log."""
+        """Print the timeline from the log."""
         found = timeline((one.seq, one.event) for one in seen)
         self._line("")
         self._line(Text("From the log:", style="bold"))

@@ -1,4 +1,4 @@
-"""The server of the tour: a real process on a directory of its own, started, killed and started again."""
+"""The server of the tour: a real process with its own directory, started, killed and restarted."""
 
 import asyncio
 import os

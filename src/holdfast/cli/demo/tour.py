@@ -29,7 +29,7 @@ class NotAsPromised(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoStage:
-    """What every act uses."""
+    """The dependencies of every act."""
 
     model: ChaosServer
     server: TourServer
@@ -182,7 +182,7 @@ async def _crashed(stage: DemoStage, act: acts.Act) -> None:
         resumed = [one for one in seen if isinstance(one.event, e.RunResumed)]
         if run.output != acts.LONG or len(resumed) != 1 or log != [one.seq for one in seen]:
             raise NotAsPromised(f"the answer is {run.output!r}, resumed {len(resumed)} times")
-        ours = f"finished the run by itself; the log has all {killing.words} words shown before the kill."
+        ours = f"finished the run automatically; the log has all {killing.words} words shown before the kill."
         stage.screen.verdict(ours, f"{await naive}.")
 
 

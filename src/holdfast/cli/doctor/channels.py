@@ -27,7 +27,7 @@ MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has 
 
 
 async def ask_platforms(settings: Settings) -> Sequence[DoctorFinding]:
-    """What each platform answers."""
+    """Check each platform."""
     return [await _ask(channel) for channel in settings.channels]
 
 
@@ -52,11 +52,11 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     if isinstance(reply, TelegramResult):
         bot = shaped(reply.value, Bot)
         if bot is None:
-            return fault(name, f"Telegram can't be reached: {UNREADABLE}", NETWORK)
+            return fault(name, f"Can't reach Telegram: {UNREADABLE}", NETWORK)
         return ok(name, f"connected to Telegram as @{bot.username}")
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
-    return fault(name, f"Telegram can't be reached: {reply.why}", NETWORK)
+    return fault(name, f"Can't reach Telegram: {reply.why}", NETWORK)
 
 
 async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
@@ -75,7 +75,7 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
         if isinstance(reply, SlackFailure):
             return fault(name, f"Slack rejected {key}: {reply.error}", f"check `{key}`")
         if not isinstance(reply, SlackDone):
-            return fault(name, f"Slack can't be reached: {reply.why}", NETWORK)
+            return fault(name, f"Can't reach Slack: {reply.why}", NETWORK)
     me = replies["token"]
     assert isinstance(me, SlackDone)
     account = f"connected to Slack as @{me.value.get('user', '')} in {me.value.get('team', '')}"
@@ -100,7 +100,7 @@ async def _call_ourselves(channel: ChannelSettings, account: str) -> DoctorFindi
         )
     return note(
         name,
-        f"{account}, but {url} can't be reached from here: {why}",
+        f"{account}, but can't reach {url} from here: {why}",
         "start the server, and check that the URL is public, has a valid certificate and reaches it",
     )
 
@@ -120,7 +120,7 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
         advice = "check `token`: discord.com/developers, your application, Bot"
         return fault(name, f"Discord rejected the token: {reply.text}", advice)
     if not isinstance(reply, DiscordResult):
-        return fault(name, f"Discord can't be reached: {reply.why}", NETWORK)
+        return fault(name, f"Can't reach Discord: {reply.why}", NETWORK)
     application = shaped(reply.value, dict[str, Any]) or {}
     has_content = bool((shaped(application.get("flags"), int) or 0) & MESSAGE_CONTENT_FLAGS)
     if channel.groups == "all" and not has_content:
@@ -134,7 +134,7 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
 
 
 async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
-    """What the channels' logs say of messages that may be missing in their chats."""
+    """Check the channels' logs for messages that may be missing in chats."""
     if not settings.channels:
         return []
     try:
@@ -191,7 +191,7 @@ async def _lost(journal: Reading, channel: str) -> DoctorFinding:
 
 
 async def ask_no_platform(settings: Settings) -> Sequence[DoctorFinding]:
-    """What to report instead of asking."""
+    """Report skipped checks."""
     return [
         note(f"channel {channel.name}", "not checked", "run doctor without --offline")
         for channel in settings.channels

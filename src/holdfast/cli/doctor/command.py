@@ -39,12 +39,12 @@ MARKS: Mapping[State, tuple[str, str]] = {
 
 
 async def ask_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """What MCP servers and chat platforms answer."""
+    """Check MCP servers and chat platforms."""
     return [*await ask_servers(settings), *await ask_platforms(settings)]
 
 
 async def ask_nobody_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """What to report instead of asking them."""
+    """Report skipped checks."""
     return [*await ask_no_server(settings), *await ask_no_platform(settings)]
 
 
@@ -86,7 +86,7 @@ def doctor(
 
 
 async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
-    """What to report instead of calling targets."""
+    """Report skipped target checks."""
     return [
         note(f"target {target.name}", "not checked", "run doctor without --offline") for target in targets
     ]

@@ -91,7 +91,7 @@ async def _checks(near: "Database", connection: "Connection", place: str) -> Asy
 
 
 async def _loss(connection: "Connection") -> LostWrites | None:
-    """What the database has lost within the last day, as far as nodes noticed."""
+    """Return confirmed writes that the database lost within the last day; None if there are none."""
     tables = await connection.fetch("SELECT to_regclass('notes') IS NOT NULL")
     note = await connection.value("note", key=NOTE) if tables[0][0] else None
     return loss_in(note, now_ms=int(time.time() * 1000))

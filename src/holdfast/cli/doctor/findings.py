@@ -1,4 +1,4 @@
-"""What the doctor finds: one line for each check, and what to do if something is wrong."""
+"""The doctor's findings: one line for each check, with a fix if needed."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias

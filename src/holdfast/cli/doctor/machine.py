@@ -53,7 +53,7 @@ def ripgrep(path: str | None = None) -> DoctorFinding:
 
 
 def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
-    """What the sandbox holds here; starts a few programs to find out."""
+    """Check the sandbox by starting a few programs."""
     wanted = settings.sandbox
     network = wanted.network if isinstance(wanted.network, str) else "hosts"
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
 
 
 def quarantine(data_dir: Path) -> DoctorFinding:
-    """Whether the sandbox took files away that nobody has looked at."""
+    """Check for quarantined files."""
     files = Quarantine(data_dir / "quarantine").files()
     if not files:
         return ok("quarantine", "empty")
@@ -156,7 +156,7 @@ def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
 def data_directory(folder: Path) -> DoctorFinding:
     """Whether the directory exists, is writable, and is accessible only to its owner."""
     name = "data directory"
-    if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
+    if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even for unreadable paths
         parent = existing(folder)
         if os.access(parent, os.W_OK | os.X_OK):
             return ok(name, f"{folder} will be created on the first start")

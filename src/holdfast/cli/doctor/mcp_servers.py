@@ -12,7 +12,7 @@ WITHIN_S = 20.0
 
 
 async def ask_servers(settings: Settings) -> Sequence[DoctorFinding]:
-    """What each server at a URL answers."""
+    """Check each server at a URL."""
     configs = [mcp_config(server) for server in settings.mcp_servers if server.url]
     if not configs:
         return []
@@ -36,7 +36,7 @@ async def ask_servers(settings: Settings) -> Sequence[DoctorFinding]:
 
 
 async def ask_no_server(settings: Settings) -> Sequence[DoctorFinding]:
-    """What to report instead of calling servers."""
+    """Report skipped server checks."""
     return [
         note(f"MCP server {server.name}", "not checked", "run doctor without --offline")
         for server in settings.mcp_servers

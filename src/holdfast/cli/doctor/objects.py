@@ -18,7 +18,7 @@ NAMED_MAX = 3
 
 
 def blobs_of(database: "Database", objects: "BlobBucket | None") -> "PostgresBlobs":
-    """The blobs of the database; whoever calls this closes them."""
+    """Open the blobs of the database. The caller closes them."""
     from holdfast.journal.postgres.blobs import PostgresBlobs
     from holdfast.journal.postgres.event_types import EventTypes
     from holdfast.journal.postgres.tuning import PostgresTuning
@@ -29,7 +29,7 @@ def blobs_of(database: "Database", objects: "BlobBucket | None") -> "PostgresBlo
 async def check_objects(
     objects: "BlobBucket | None", connection: "Connection", blobs: "PostgresBlobs"
 ) -> AsyncGenerator[DoctorFinding]:
-    """What there is to say about the bucket; nothing if none is configured or needed."""
+    """Check the bucket; nothing if none is configured or needed."""
     from holdfast.journal.postgres.blobs import PROBE
 
     tables = await connection.fetch("SELECT to_regclass('blob_objects') IS NOT NULL")

@@ -41,7 +41,7 @@ def mcp_sign_in(flags: Mapping[str, object], *, name: str, forget: bool = False)
         return _failed(f"no MCP server is named {name!r}; configured: {known}")
     from holdfast.tools.mcp.sign_in import SignInFailed
 
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what went wrong is said once, below
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the error is reported once, below
     config, place = mcp_config(found), place_of(settings)
     if forget:
         return _forget(config, place)
@@ -109,7 +109,7 @@ class Browser:
         self._state = state
 
     async def came_back(self) -> "AuthorizationCodeResult":
-        """What the page sent along."""
+        """Return the parameters from the sign-in page."""
         from holdfast.tools.mcp.sign_in import read_redirect
 
         return read_redirect(await self._back)

@@ -50,7 +50,7 @@ def markdown(one: MemoryShown) -> str:
 
 
 def subject(one: MemoryShown) -> str:
-    """What a memory is about."""
+    """Return the subject of a memory."""
     if one.scope == "user":
         return "you"
     if one.scope == "skills":

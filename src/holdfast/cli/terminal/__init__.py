@@ -1,1 +1,1 @@
-"""What a terminal shows, and how."""
+"""Terminal output."""

@@ -17,19 +17,19 @@ class AnswerText:
         self._screen: list[Block] = []  # what is on the screen of this stretch
         self._matched = 0  # and how much of it the present attempt has said too
         self._chars = 0  # that the present attempt has said
-        self._kept = ""  # the unfinished block of a superseded attempt, shown until as much is said again
+        self._kept = ""  # the unfinished block of a superseded attempt, shown until the new text catches up
         self._kept_chars = 0
         self.is_begun = False
         self._live: tuple[Block, int, str] | None = None  # what was rendered last, for which width
 
     def add(self, text: str) -> str:
-        """What is to be printed after this piece."""
+        """Return the text to print after this delta."""
         self.is_begun = True
         self._chars += len(text)
         return "".join(self._shown(block) for block in self._cutter.feed(text))
 
     def end(self) -> str:
-        """What is still to be printed at the end of the stretch; the next one can begin."""
+        """Return the rest of the segment; the next one can start."""
         shown = "".join(self._shown(block) for block in self._cutter.end())
         if self._matched < len(self._screen):
             shown += self._again(self._screen[: self._matched])

@@ -45,7 +45,7 @@ class BlockCutter:
 
     @property
     def rest(self) -> Block:
-        """What may still grow; it may be empty."""
+        """Return the block that may still grow, possibly empty."""
         is_fence = _closes(self._last, self._fence) if self._fence else _FENCE.match(self._last)
         last = "" if is_fence else self._last
         text = "\n".join([*self._lines, last]) if last else "\n".join(self._lines)

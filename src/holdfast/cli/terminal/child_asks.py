@@ -1,4 +1,4 @@
-"""What sub-agents ask, at the terminal of their parent: their runs are followed, and asks are passed on."""
+"""Shows sub-agents' requests at their parent's terminal by following their runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ class ChildAsks:
                 self._follow(child.session_id, child.run_id, name=child.name)
 
     async def close(self) -> None:
-        """Follow nobody any more."""
+        """Stop following."""
         following, self._following = list(self._following.values()), {}
         for task in following:
             task.cancel()
@@ -68,6 +68,6 @@ class ChildAsks:
             except Refused as error:
                 is_over = error.status != NOT_FOUND  # otherwise this key may not see it
             except ClientError:
-                is_over = False  # whoever follows the parent says that the server is away
+                is_over = False  # the parent's reader reports that the server is unreachable
             if not is_over:
                 await asyncio.sleep(AGAIN_S)

@@ -14,7 +14,7 @@ from holdfast.safe_text import columns_of, cut, safe_line
 
 GAP = "  "
 INDENT = "    "
-LAST_COLUMNS_MIN = 40  # with less room than this, the last column gets a line of its own
+LAST_COLUMNS_MIN = 40  # with less room than this, the last column gets its own line
 
 
 def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.syntax import ANSISyntaxTheme
 from rich.theme import Theme
 
-# Readable on a dark and on a light background: no bright colours, no yellow, and no background of their own.
+# Readable on dark and light backgrounds: no bright colors, no yellow, and no own background.
 CODE_THEME = ANSISyntaxTheme(
     {
         code.Token: Style(),
@@ -48,7 +48,7 @@ class LeftHeading(Heading):
 
 
 class ChatMarkdown(Markdown):
-    """What a model wrote; rich alone would drop what looks like HTML and move images to the front."""
+    """Renders a model's markdown; rich alone would drop HTML-like text and move images to the front."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = Markdown.elements | {"heading_open": LeftHeading}
 

@@ -27,14 +27,14 @@ def switch_words(switched: e.TargetSwitched) -> str:
 
 
 def redone_words(files: int, runs: int) -> str:
-    """What a redo brought back."""
+    """Describe what a redo restored."""
     what = "1 file" if files == 1 else f"{files:,} files"
     also = "" if runs == 0 else " and 1 run" if runs == 1 else f" and {runs:,} runs"
     return f"Redone: {what}{also} restored."
 
 
 def tool_words(asked: e.ToolAsked) -> str:
-    """What a tool is asked to do, in one line."""
+    """Describe a tool call in one line."""
     named = ("command", "path", "pattern", "url", "text", "query")
     said = next((str(asked.args[key]) for key in named if asked.args.get(key)), "")
     if not said and asked.args:
@@ -91,16 +91,16 @@ def _approval_text(style: Style, asked: e.ApprovalAsked) -> str:
 
 
 def _offer_text(style: Style, offer: GrantOffer) -> str:
-    """What a lasting answer of one width would allow, by example."""
+    """Show examples of what a lasting approval of one width would allow."""
     is_exact = offer.rule.width == "exact"
     words = "In this session, or always:" if is_exact else "Similar commands, in this session or always:"
     text = style.line(f"  {words}")
-    text += style.dim(f"    would run:  {exact(offer.covers)}")
-    return text + style.dim(f"    would ask:  {exact(offer.asks)}")
+    text += style.dim(f"    allows:     {exact(offer.covers)}")
+    return text + style.dim(f"    still asks: {exact(offer.asks)}")
 
 
 def answer_words(choices: Sequence[str], offers: Sequence[GrantOffer]) -> Mapping[str, tuple[Choice, Width]]:
-    """What a person can type, and what it means; nobody types "session similar" by chance."""
+    """Return the answers a person can type; "session similar" can't be typed by accident."""
     known: tuple[Choice, ...] = ("once", "session", "always", "deny")
     words: dict[str, tuple[Choice, Width]] = {}
     similar = any(offer.rule.width == "similar" for offer in offers)
@@ -113,7 +113,7 @@ def answer_words(choices: Sequence[str], offers: Sequence[GrantOffer]) -> Mappin
 
 
 def _question_text(style: Style, asked: e.QuestionAsked) -> str:
-    """What a run wants to know."""
+    """Render a run's question."""
     return "\n" + style.line(safe(asked.text), "bold magenta")
 
 
@@ -152,5 +152,5 @@ def _ending_words(ended: e.RunEnded, *, stopped_here: bool) -> str:
 
 
 def _trace(ended: e.RunEnded) -> tuple[str, ...]:
-    """What was tried; a refusal or a stop needs no such account."""
+    """Return the trace of attempts; a refusal or a stop needs none."""
     return () if ended.outcome in {"refused", "cancelled"} else ended.trace

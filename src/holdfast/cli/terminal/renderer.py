@@ -43,7 +43,7 @@ def settled_id(event: e.Event) -> str:
 
 @dataclass(slots=True)
 class Renderer:
-    """Told one event after the other; `open_runs` are in their order, the first is under way."""
+    """Renders events one by one. `open_runs` are in order; the first is active."""
 
     style: Style
     can_approve: bool = True  # whether the key may answer approvals
@@ -76,7 +76,7 @@ class Renderer:
         self.outputs = ToolOutputs(self.style)
 
     def hear(self, event: e.Event) -> str:
-        """What is to be printed for good after this event."""
+        """Return the text to print permanently after this event."""
         self.server_says = None
         self._last_event_ms = event.at_ms
         step = _STEPS.get(type(event))
@@ -86,16 +86,16 @@ class Renderer:
         return shown
 
     def _activity(self, run_id: str, now_ms: int) -> Activity:
-        """What an open run is doing; of one that was under way before the first event, "at work" is known."""
+        """Return the activity of an open run; unknown for one that was active before the first event."""
         return self.activities.setdefault(run_id, Activity(latest="between", changed_ms=now_ms))
 
     @property
     def run_id(self) -> str:
-        """The run under way, if any."""
+        """Return the active run, if any."""
         return self.open_runs[0] if self.open_runs else ""
 
     def live(self) -> str:
-        """What may still change: the last block of the answer, a tool's output, or the end of a thought."""
+        """Return the text that may still change: the answer's last block, a tool's output or reasoning."""
         if self._text.is_begun:
             return self._text.live
         if self._thought:
@@ -118,7 +118,7 @@ class Renderer:
         return "\n" + self.style.dim(f"plan: {steps_done(self.plan)}") + "".join(lines)
 
     def status(self, now_ms: int) -> str:
-        """What is waited for, in one line; empty when nothing is happening."""
+        """Return the live line; empty when nothing is happening."""
         if self.away is not None:
             return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
         if not self.open_runs:
@@ -144,7 +144,7 @@ class Renderer:
         return safe_line(f"{words} · {passed_s} s" if passed_s else words)
 
     def lost(self, away: Away) -> None:
-        """The server is away; a person is told why when it stays away."""
+        """Record that the server is unreachable, shown only if that lasts."""
         self.away = f"({away.why})" if away.tries > TRIES_TOLD else ""
 
     def text(self, event: e.TextDelta) -> str:
@@ -199,7 +199,7 @@ class Renderer:
         return ""
 
     def superseded(self, _: e.AttemptSuperseded) -> str:
-        """What the attempt said counts for nothing."""
+        """Discard the attempt's text."""
         self._text.supersede()
         self._thought = ""
         return ""
@@ -226,7 +226,7 @@ class Renderer:
         return self.finished(event) + ending_text(self.style, event, stopped_here=is_mine)
 
     def finished(self, event: e.RunEnded) -> str:
-        """A run is over; how it ended is told elsewhere."""
+        """Record a run's end; its outcome is shown elsewhere."""
         if event.run_id in self.open_runs:
             self.open_runs.remove(event.run_id)
         self.asks = {key: one for key, one in self.asks.items() if one.run_id != event.run_id}
@@ -269,7 +269,7 @@ class Renderer:
         return self.plan_text() if event.accepted else ""
 
     def started(self, event: e.RunStarted) -> str:
-        """A run is under way."""
+        """Record an active run."""
         if event.run_id in self.open_runs:
             self.open_runs.remove(event.run_id)
         self.open_runs.insert(0, event.run_id)
@@ -294,7 +294,7 @@ class Renderer:
         return self.style.dim("↳ read by the agent")
 
     def asked(self, event: AskEvent) -> str:
-        """A person must answer; how that is shown is up to whoever asks them."""
+        """Record an open request; the caller shows it."""
         self.asks[ask_id(event)] = event
         return ""
 

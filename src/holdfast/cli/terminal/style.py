@@ -1,4 +1,4 @@
-"""What is shown on a terminal, as text with colours; nothing here writes."""
+"""Styled text for the terminal. Nothing here writes."""
 
 import re
 import shutil
@@ -66,7 +66,7 @@ class Style:
         return self.rendered(Text("\n").join([whole[:begin] + first, *(indent + line for line in rest)]))
 
     def dim(self, text: str) -> str:
-        """What a person may pass over."""
+        """Style less important text."""
         return self.line(text, "dim")
 
     def block(self, block: Block) -> str:

@@ -1,4 +1,4 @@
-"""What tools print: the last lines while they run, a few of them when they end, and all of it on request."""
+"""Tool output: the last lines while tools run, a few when they end, and all of it on request."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class ToolCallOutput:
         return self.lines_seen + bool(self._last.strip())
 
     def text(self) -> str:
-        """What is known of its output; the result of a call that was cut short lacks what it printed."""
+        """Return the known output; the result of an interrupted call lacks its printed output."""
         printed = "\n".join(self.last_lines(LINES_MAX))
         if not self.is_over:
             return safe(printed)

@@ -1,4 +1,4 @@
-"""`holdfast triggers`: what Holdfast does by itself, and when."""
+"""`holdfast triggers`: manages schedules and webhooks."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The bodies of requests and responses about triggers and webhooks."""
+"""Request and response bodies for triggers and webhooks."""
 
 from typing import Annotated
 
@@ -14,48 +14,49 @@ _WHEN = "Exactly one of `cron`, `every`, `at`, `after` and `webhook`."
 
 
 class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body of POST /api/triggers, and of the preview; an edit names only what changes."""
+    """The body of POST /api/triggers and of the preview. To edit, send only the fields to change."""
 
     name: str | None = None
     prompt: Annotated[
         str | None,
-        msgspec.Meta(description="What is asked. `{{payload.a.b}}` stands for a value of a delivery."),
+        msgspec.Meta(description="The task. `{{payload.a.b}}` is replaced with a value from the delivery."),
     ] = None
     cron: Annotated[
         str | None, msgspec.Meta(description=f"Five fields, or six with seconds first. {_WHEN}")
     ] = None
-    zone: Annotated[str | None, msgspec.Meta(description="The time zone of `cron`; UTC by default.")] = None
+    zone: Annotated[str | None, msgspec.Meta(description="Time zone of `cron`. Default: UTC.")] = None
     every: Annotated[str | float | None, msgspec.Meta(description="Such as `15m`, or seconds.")] = None
     at: Annotated[
-        str | float | None, msgspec.Meta(description="ISO 8601 with an offset, or seconds of Unix time.")
+        str | float | None, msgspec.Meta(description="ISO 8601 with an offset, or Unix time in seconds.")
     ] = None
-    after: Annotated[
-        str | None, msgspec.Meta(description="A session, after each of whose runs it fires.")
-    ] = None
-    webhook: Annotated[
-        HookSignature | None, msgspec.Meta(description="How deliveries to the hook are signed.")
-    ] = None
+    after: Annotated[str | None, msgspec.Meta(description="Start after each run of this session.")] = None
+    webhook: Annotated[HookSignature | None, msgspec.Meta(description="Signature scheme of deliveries.")] = (
+        None
+    )
     secret: Annotated[
-        str | None, msgspec.Meta(description="The hook's secret, if the sender gives one; else it is made.")
+        str | None,
+        msgspec.Meta(description="The webhook's secret, if the sender provides one. Default: generated."),
     ] = None
     session_id: Annotated[
         str | None, msgspec.Meta(description="Session to run in. Default: a new one each time.")
     ] = None
     workspace: Annotated[AbsolutePath | None, msgspec.Meta(description="A folder on the server.")] = None
     model: Annotated[
-        str | None, msgspec.Meta(description="The name of a target, or its model; the default one if empty.")
+        str | None, msgspec.Meta(description="A target's name or model. Default: the default target.")
     ] = None
-    tools: Annotated[
-        list[str] | None, msgspec.Meta(description="The tools that its runs may use; all by default.")
-    ] = None
+    tools: Annotated[list[str] | None, msgspec.Meta(description="Tools its runs can use. Default: all.")] = (
+        None
+    )
     approvals: Annotated[
         str | None,
         one_of("ask", "unattended"),
-        msgspec.Meta(description="`unattended` refuses what would be asked; the default for webhooks."),
+        msgspec.Meta(description="`unattended` denies anything that needs approval. Default for webhooks."),
     ] = None
     network: Annotated[
         bool | None,
-        msgspec.Meta(description="Whether its tools may use the network; not for webhooks by default."),
+        msgspec.Meta(
+            description="Whether its tools can use the network. Default: true, except for webhooks."
+        ),
     ] = None
     budget: BudgetRequest | None = None
     missed: MissedRule | None = None
@@ -64,9 +65,9 @@ class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     failures_max: int | None = None
     deliver: Annotated[
         list[str] | None,
-        msgspec.Meta(description="Who is told the result: chats as CHANNEL:CHAT, and https addresses."),
+        msgspec.Meta(description="Where to send results: chats as CHANNEL:CHAT, and https URLs."),
     ] = None
-    paused: Annotated[bool | None, msgspec.Meta(description="Whether it begins paused.")] = None
+    paused: Annotated[bool | None, msgspec.Meta(description="Create it paused.")] = None
 
 
 class MissedAnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,13 +77,13 @@ class MissedAnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class HookSecretRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /api/triggers/{trigger_id}/secret: the new secret, or none to have one made."""
+    """The body of POST /api/triggers/{trigger_id}/secret. Without a secret, one is generated."""
 
     secret: str | None = None
 
 
 class FireShown(ResponseBody, frozen=True, kw_only=True):
-    """One time that a trigger was due, and what became of it."""
+    """One scheduled time of a trigger and its outcome."""
 
     key: str
     due_at: float
@@ -91,12 +92,12 @@ class FireShown(ResponseBody, frozen=True, kw_only=True):
     why: str = ""  # it was skipped
     session_id: str = ""
     run_id: str = ""
-    missed: int = 0  # how many instants it stands for besides
+    missed: int = 0  # number of missed times it also covers
     event: str = ""
 
 
 class MissedShown(ResponseBody, frozen=True, kw_only=True):
-    """Instants that passed while nobody was there."""
+    """Scheduled times missed while no server was running."""
 
     first_at: float
     last_at: float
@@ -105,13 +106,13 @@ class MissedShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class TriggerShown(ResponseBody, frozen=True, kw_only=True):
-    """A trigger: when it fires, what it asks, and how it is."""
+    """A trigger: its schedule, task and status."""
 
     id: str
     name: str
     state: Annotated[str, one_of("active", "paused", "gave_up", "done")]
     kind: Annotated[str, one_of("cron", "every", "at", "after", "webhook")]
-    when: str  # in words
+    when: str  # as text
     prompt: str
     created_at: float
     next: tuple[float, ...] = ()  # at most five
@@ -121,8 +122,8 @@ class TriggerShown(ResponseBody, frozen=True, kw_only=True):
     at: float | None = None
     after: str = ""
     webhook: str = ""
-    hook: str = ""  # the path to post to
-    repeats: str = ""  # how a repeated delivery is told
+    hook: str = ""  # path for deliveries
+    repeats: str = ""  # how deliveries are deduplicated
     session_id: str = ""
     workspace: str = ""
     model: str = ""
@@ -137,19 +138,19 @@ class TriggerShown(ResponseBody, frozen=True, kw_only=True):
     failures: int = 0  # in a row
     deliver: tuple[str, ...] = ()
     held_until: float | None = (
-        None  # it won't fire before then, because the clock was ahead; POST …/resume resets it
+        None  # on hold until then, because the clock was ahead; POST …/resume resets it
     )
-    unanswered: MissedShown | None = None  # say with POST …/missed whether to make up for them
+    unanswered: MissedShown | None = None  # run or skip them with POST …/missed
     last: FireShown | None = None
 
 
 class TriggerMade(TriggerShown, frozen=True, kw_only=True):
-    """A new trigger; the secret of a hook is in this response and nowhere else."""
+    """A new trigger. Only this response contains the webhook's secret."""
 
     secret: str = ""
 
     def __repr__(self) -> str:
-        """The secret stays out of logs and tracebacks."""
+        """Keep the secret out of logs and tracebacks."""
         return f"TriggerMade({self.id!r})"
 
 
@@ -160,14 +161,14 @@ class TriggerList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class TriggerHistory(ResponseBody, frozen=True, kw_only=True):
-    """What a trigger did, newest first: at most a hundred of each."""
+    """A trigger's history, newest first: up to a hundred of each kind."""
 
     fires: tuple[FireShown, ...]
     missed: tuple[MissedShown, ...]
 
 
 class NextInstants(ResponseBody, frozen=True):
-    """The next five instants, as seconds of Unix time and as text in the trigger's time zone."""
+    """The next five times, in seconds of Unix time and as text in the trigger's time zone."""
 
     next: tuple[float, ...]
     local: tuple[str, ...]
@@ -175,26 +176,26 @@ class NextInstants(ResponseBody, frozen=True):
 
 
 class HookSecret(ResponseBody, frozen=True):
-    """The secret of a hook, which is in this response and nowhere else."""
+    """A webhook's secret. Only this response contains it."""
 
     id: str
     secret: str
 
     def __repr__(self) -> str:
-        """The secret stays out of logs and tracebacks."""
+        """Keep the secret out of logs and tracebacks."""
         return f"HookSecret({self.id!r})"
 
 
 class TriggerDeleted(ResponseBody, frozen=True):
-    """The trigger is gone."""
+    """The trigger is deleted."""
 
     id: str
     deleted: Annotated[bool, ALWAYS_TRUE]
 
 
 class HookAccepted(ResponseBody, frozen=True):
-    """The delivery is stored; it starts one run, however often it comes."""
+    """The delivery is stored. It starts exactly one run."""
 
     id: str
     accepted: Annotated[bool, ALWAYS_TRUE]
-    repeated: bool = False  # it was here before
+    repeated: bool = False  # a duplicate

@@ -58,7 +58,7 @@ class TriggerCalls:
         return await self._client.post(f"/api/triggers/{in_path(trigger_id)}/secret", {}, HookSecret)
 
     async def history(self, trigger_id: str) -> TriggerHistory:
-        """What a trigger did, newest first."""
+        """List a trigger's history, newest first."""
         return await self._client.get(f"/api/triggers/{in_path(trigger_id)}/history", TriggerHistory)
 
     async def remove(self, trigger_id: str) -> None:

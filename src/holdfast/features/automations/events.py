@@ -1,7 +1,7 @@
-"""What can happen to a trigger, in the log of its own.
+"""Events in a trigger's log.
 
-What is about to be asked is on the log before it is asked: `trigger.due` has the ids of the message and the
-run, which follow from the trigger and `key`. So after a crash it is asked under the same ids, and only once.
+Each occurrence is logged before its run starts: `trigger.due` has the ids of the message and the run, derived
+from the trigger and `key`. After a crash, the same ids are used, so the run starts exactly once.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -14,7 +14,7 @@ SkipReason: TypeAlias = Literal["overlap", "paused", "duplicate", "queue_full", 
 
 
 class TriggerCreated(Input, frozen=True, kw_only=True, tag="trigger.created"):
-    """The trigger exists; `key` is the name of the API key that made it, and that its runs count for.
+    """The trigger was created. `key` is the API key that created it and that its runs are charged to.
 
     `seen_seq` is the end of the log of the session whose runs it waits for.
     """
@@ -26,10 +26,10 @@ class TriggerCreated(Input, frozen=True, kw_only=True, tag="trigger.created"):
 
 
 class TriggerEdited(Input, frozen=True, kw_only=True, tag="trigger.edited"):
-    """From the next instant on, these settings hold.
+    """The settings changed, from the next scheduled time on.
 
-    `from_ms` is the time at which it was edited. The event's own time may be later, if the clock was wrong
-    before, because the times of a log never go back.
+    `from_ms` is the time of the edit. The event's own time can be later if the clock was wrong before,
+    because times in a log never decrease.
     """
 
     settings: TriggerSettings
@@ -39,16 +39,16 @@ class TriggerEdited(Input, frozen=True, kw_only=True, tag="trigger.edited"):
 
 
 class TriggerPaused(Input, frozen=True, kw_only=True, tag="trigger.paused"):
-    """Nothing fires until it is resumed, unless a person asks for it."""
+    """The trigger was paused. It can still be run manually."""
 
     by: str = ""
 
 
 class TriggerResumed(Input, frozen=True, kw_only=True, tag="trigger.resumed"):
-    """The trigger fires again, from its next scheduled time on.
+    """The trigger was resumed, from its next scheduled time on.
 
     `from_ms` is the time of the resume, and resets a cursor that moved while the clock was ahead. The event's
-    own time can be later, because the times in a log never decrease.
+    own time can be later, because times in a log never decrease.
     """
 
     by: str = ""
@@ -56,30 +56,30 @@ class TriggerResumed(Input, frozen=True, kw_only=True, tag="trigger.resumed"):
 
 
 class TriggerRunAsked(Input, frozen=True, kw_only=True, tag="trigger.run_asked"):
-    """A person wants it to fire now."""
+    """A person ran the trigger manually."""
 
     request_id: str
     by: str = ""
 
 
 class TriggerMissedAnswered(Input, frozen=True, kw_only=True, tag="trigger.missed_answered"):
-    """A person said whether the instants that were missed are to be made up for, with one run."""
+    """A person decided whether to run once for all missed times."""
 
     run: bool
     by: str = ""
 
 
 class HookDelivered(Input, frozen=True, kw_only=True, tag="hook.delivered"):
-    """Another program posted something, and its signature is right; `blob` has the body."""
+    """A webhook delivery with a valid signature arrived. `blob` has the body."""
 
-    delivery_id: str  # the same for each delivery of the same thing
+    delivery_id: str  # deduplication key
     blob: BlobRef
     bytes: int
-    event: str = ""  # what the sender calls it
+    event: str = ""  # the sender's event name
 
 
 class TriggerDue(OwnedEvent, frozen=True, kw_only=True, tag="trigger.due"):
-    """This is asked next, under these ids; `missed` instants before it were not."""
+    """The next occurrence, with the ids of its message and run. `missed` counts earlier missed times."""
 
     key: str
     due_at_ms: int
@@ -97,7 +97,7 @@ class TriggerFired(OwnedEvent, frozen=True, kw_only=True, tag="trigger.fired"):
 
 
 class TriggerSkipped(OwnedEvent, frozen=True, kw_only=True, tag="trigger.skipped"):
-    """Nothing is asked this time."""
+    """This occurrence was skipped."""
 
     key: str
     due_at_ms: int
@@ -106,7 +106,7 @@ class TriggerSkipped(OwnedEvent, frozen=True, kw_only=True, tag="trigger.skipped
 
 
 class TriggerMissed(OwnedEvent, frozen=True, kw_only=True, tag="trigger.missed"):
-    """Instants passed while nobody was there to fire; `is_more` if `count` is not all of them."""
+    """Scheduled times passed while no server was running. With `is_more`, there are more than `count`."""
 
     first_ms: int
     last_ms: int
@@ -116,14 +116,14 @@ class TriggerMissed(OwnedEvent, frozen=True, kw_only=True, tag="trigger.missed")
 
 
 class TriggerRunEnded(OwnedEvent, frozen=True, kw_only=True, tag="trigger.run_ended"):
-    """What became of a run; without an outcome, its session was removed."""
+    """A run of the trigger ended. Without an outcome, its session was deleted."""
 
     key: str
     outcome: OutcomeKind | None
 
 
 class TriggerGaveUp(OwnedEvent, frozen=True, kw_only=True, tag="trigger.gave_up"):
-    """So many runs failed in a row that it is paused."""
+    """The trigger was paused after too many consecutive failures."""
 
     failures: int
 

@@ -65,7 +65,7 @@ def _hermes_seconds(text: str) -> float:
 
 
 def differences(job: Mapping[str, Any]) -> list[str]:
-    """What of a job is different here."""
+    """Return the differences of a job here."""
     found = [why for field, why in WITHOUT_MEANING.items() if not _means_nothing(field, job.get(field))]
     return list(dict.fromkeys(found))
 
@@ -82,7 +82,7 @@ def settings_of(job: Mapping[str, Any], *, now_ms: int) -> TriggerSettings:
     if not prompt:
         raise BadSchedule("the prompt is missing")
     name = str(job.get("name") or "").strip() or prompt[:50]
-    # What looks like a value of ours is text there.
+    # Text that looks like one of our placeholders is plain text there.
     text = prompt.replace("{{", "{ {")
     return TriggerSettings(
         name=name[:200], prompt=text, when=schedule_when(job.get("schedule"), now_ms=now_ms)

@@ -1,8 +1,8 @@
-"""Deliveries to webhooks: signed, stored once, and answered when they are on disk.
+"""Webhook deliveries: verified, stored once, and confirmed when they're on disk.
 
-Whoever doesn't know the secret learns nothing, also not whether there is such a hook: the same work is done,
-and the same answer given. A limit on how much one address may have under way applies before that, and one on
-how often a hook takes something after it.
+Callers without the secret learn nothing, not even whether the webhook exists: the work and the response are
+the same. A limit of concurrent deliveries per address applies before that, and a rate limit per webhook after
+it.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class HookRoutes:
 
     @contextmanager
     def _place(self, request: Request) -> Generator[None]:
-        """Count what one address has under way; raises a Problem if that is too much."""
+        """Count the concurrent deliveries of one address; raises a Problem over the limit."""
         client = request.client
         address = client.host if client is not None else ""
         if self._reading.get(address, 0) >= self._deps.limits.hooks_at_once:
@@ -138,5 +138,5 @@ class HookRoutes:
         while len(self._counts) > HOOKS_COUNTED_MAX:
             self._counts.popitem(last=False)
         if count > self._deps.limits.hook_per_minute:
-            text = f"This hook takes {self._deps.limits.hook_per_minute} deliveries a minute"
+            text = f"The limit of this webhook is {self._deps.limits.hook_per_minute} deliveries per minute"
             raise too_many(text, code="too_many_deliveries", retry_after_s=60)

@@ -1,4 +1,4 @@
-"""The bodies of hermes-agent's /api/jobs, as far as their fields have a meaning here."""
+"""The supported fields of hermes-agent's /api/jobs."""
 
 from typing import Annotated, Any
 
@@ -8,11 +8,12 @@ from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
 
 
 class JobRequest(msgspec.Struct, kw_only=True):
-    """The body of POST and PATCH; `differs` in the response says which fields have no meaning here."""
+    """The body of POST and PATCH. `differs` in the response lists unsupported fields."""
 
     name: str | None = None
     schedule: Annotated[
-        str | None, msgspec.Meta(description="`every 2h`, `30m` for once, five fields of cron, or a time.")
+        str | None,
+        msgspec.Meta(description="`every 2h`, `30m` (once), a five-field cron expression, or a time."),
     ] = None
     prompt: str | None = None
     model: str | None = None
@@ -36,7 +37,7 @@ class JobShown(ResponseBody, frozen=True, kw_only=True):
     last_run_at: str | None = None
     last_status: str | None = None
     deliver: str = "local"
-    differs: tuple[str, ...] = ()  # what of the request has no meaning here
+    differs: tuple[str, ...] = ()  # unsupported fields of the request
 
 
 class JobBody(ResponseBody, frozen=True):
@@ -46,12 +47,12 @@ class JobBody(ResponseBody, frozen=True):
 
 
 class JobList(ResponseBody, frozen=True):
-    """All jobs; webhooks are none."""
+    """All jobs. Webhooks aren't included."""
 
     jobs: tuple[JobShown, ...]
 
 
 class JobDeleted(ResponseBody, frozen=True):
-    """The job is gone."""
+    """The job is deleted."""
 
     ok: Annotated[bool, ALWAYS_TRUE]

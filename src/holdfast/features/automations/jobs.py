@@ -80,14 +80,14 @@ class JobRoutes:
         return await self._answer(trigger_id, differs=await self._differs(wanted))
 
     async def _model(self, wanted: JobRequest) -> str:
-        """The job's model, if a target here has it: hermes' clients name those of their own providers."""
+        """Return the job's model if a target here has it. Hermes clients can name other providers' models."""
         names, known = await models_of(self._deps)
         return wanted.model if wanted.model and (wanted.model in known or not names) else ""
 
     async def _differs(self, wanted: JobRequest) -> tuple[str, ...]:
         found = differences(_given(wanted))
         if wanted.model and not await self._model(wanted):
-            found.append(f"there's no target {wanted.model[:100]!r}: the default one is asked")
+            found.append(f"unknown target {wanted.model[:100]!r}: using the default")
         return tuple(found)
 
     async def _check(self, settings: TriggerSettings, now_ms: int) -> None:
@@ -196,7 +196,7 @@ class JobRoutes:
 
 
 def _is_job(trigger: Trigger) -> bool:
-    """Whether it has times of its own: hermes-agent's jobs have nothing else."""
+    """Return whether it has its own schedule, as all hermes-agent jobs do."""
     settings = trigger.settings
     return settings is not None and not (
         trigger.is_deleted or isinstance(settings.when, OnWebhook | AfterRun)

@@ -66,7 +66,7 @@ _Checkpoint = msgspec.json.Decoder(Trigger)
 
 
 async def schedule_for(when: When, *, anchor_ms: int) -> Schedule | None:
-    """The instants of a trigger; None if it has none of its own. Raises BadSchedule."""
+    """Return the schedule of a trigger; None if it has none. Raises BadSchedule."""
     return await asyncio.to_thread(schedule_of, when, anchor_ms=anchor_ms, zones=zone_named)
 
 
@@ -118,7 +118,7 @@ class TriggerOwner:
         self._noted_seq = 0
 
     async def work(self) -> None:
-        """Do what is to be done until the trigger is deleted."""
+        """Run the trigger until it's deleted."""
         self._trigger = await trigger_state(self._store, self._trigger_id)
         self._noted_seq = self._trigger.last_seq
         following = asyncio.create_task(self._follow_log(), name=f"follow {self._trigger_id}")
@@ -262,7 +262,7 @@ class TriggerOwner:
             await self._append([TriggerFired(at_ms=now_ms, key=fire.key)])
 
     async def _deliver(self, settings: TriggerSettings, fire: TriggerFire) -> None:
-        """Let the chats be told what becomes of the run, and what it asks."""
+        """Subscribe the chats to the run's results and requests."""
         for place in settings.deliver:
             log_id, chat = delivery_place(place)
             wanted = e.ChannelResultWanted(

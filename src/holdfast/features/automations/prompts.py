@@ -41,7 +41,7 @@ def delivered(body: bytes) -> Delivered:
 
 
 def prompt_for(settings: TriggerSettings, fire: TriggerFire, payload: Delivered | None = None) -> str:
-    """What is asked this time."""
+    """Build the prompt of this occurrence."""
     used: list[str] = []
 
     def value(found: re.Match[str]) -> str:
@@ -60,8 +60,8 @@ def prompt_for(settings: TriggerSettings, fire: TriggerFire, payload: Delivered 
     parts = [_NAME.sub(value, settings.prompt)]
     if fire.missed:
         parts.append(
-            f"(This was due {'once' if fire.missed == 1 else f'{fire.missed} times'} while nobody was there "
-            f"to run it, last at {_time(fire.due_at_ms)}. Do it once.)"
+            f"(This was missed {'once' if fire.missed == 1 else f'{fire.missed} times'} while no server was "
+            f"running, last at {_time(fire.due_at_ms)}. Do it once.)"
         )
     if payload is not None:
         parts.append(_note(used) if used else _block(fire, payload))

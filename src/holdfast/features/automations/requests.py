@@ -1,4 +1,4 @@
-"""What a request says about a trigger, as settings that are known to work."""
+"""Validates a trigger's settings in a request."""
 
 import asyncio
 from datetime import tzinfo
@@ -88,7 +88,7 @@ async def checked_schedule(when: When, *, now_ms: int) -> Schedule | None:
     try:
         schedule = await schedule_for(when, anchor_ms=now_ms)
         if schedule is not None and schedule.after(now_ms) is None:
-            passed = "that time has passed" if isinstance(when, AtTime) else "that time never comes"
+            passed = "that time has passed" if isinstance(when, AtTime) else "that time never occurs"
             raise BadSchedule(passed)
     except BadSchedule as error:
         raise bad_schedule(error) from error
@@ -96,7 +96,7 @@ async def checked_schedule(when: When, *, now_ms: int) -> Schedule | None:
 
 
 async def upcoming(when: When, *, anchor_ms: int, after_ms: int) -> list[int]:
-    """The next five instants; none for a trigger that has none of its own."""
+    """Return the next five scheduled times; none for a trigger without a schedule."""
     try:
         schedule = await schedule_for(when, anchor_ms=anchor_ms)
     except BadSchedule:  # of another version
@@ -160,8 +160,8 @@ def _checked_prompt(prompt: str) -> str:
         raise bad_request(f"'prompt' is longer than {PROMPT_CHARS_MAX} characters", param="prompt")
     if unknown := unknown_names(prompt):
         raise bad_request(
-            f"'prompt' names {unknown[0]!r}, which stands for nothing; there are name, due, missed, event "
-            "and payload",
+            f"'prompt' has the unknown placeholder {unknown[0]!r}. Available: name, due, missed, event and "
+            "payload",
             param="prompt",
         )
     return prompt
@@ -179,7 +179,7 @@ async def models_of(deps: RouteDeps) -> tuple[list[str], frozenset[str]]:
 async def _known_model(model: str, deps: RouteDeps) -> str:
     names, known = await models_of(deps)
     if names and model not in known:
-        text = f"There's no target {model[:100]!r}. The targets are {', '.join(names)}"
+        text = f"Unknown target {model[:100]!r}. Available targets: {', '.join(names)}"
         raise bad_request(text, param="model", code="unknown_target")
     return model
 

@@ -91,7 +91,7 @@ class TriggerRoutes:
         settings = await new_settings(wanted, deps)
         await checked_schedule(settings.when, now_ms=now_ms)
         if len(await deps.store.logs(TRIGGER)) >= TRIGGERS_MAX:
-            text = f"There are {TRIGGERS_MAX} triggers; delete one first"
+            text = f"The limit of {TRIGGERS_MAX} triggers is reached. Delete one first"
             raise too_many(text, code="too_many_triggers", retry_after_s=60)
         secret = ""
         if isinstance(settings.when, OnWebhook):
@@ -200,7 +200,7 @@ class TriggerRoutes:
         wanted = await decoded(request, self._deps.limits, MissedAnswerRequest)
         trigger_id, trigger = await self._found(request)
         if trigger.unanswered is None:
-            raise Problem(409, "This trigger has no missed instants to decide on", code="nothing_missed")
+            raise Problem(409, "This trigger has no pending missed runs", code="nothing_missed")
         answered = TriggerMissedAnswered(
             at_ms=self._deps.clock.now_ms(), run=wanted.run, by=request.scope[KEY_NAME]
         )
@@ -213,7 +213,7 @@ class TriggerRoutes:
         assert trigger.settings is not None, "it was found"
         when = trigger.settings.when
         if not isinstance(when, OnWebhook):
-            raise Problem(409, "This trigger is no webhook, so it has no secret", code="no_webhook")
+            raise Problem(409, "This trigger isn't a webhook, so it has no secret", code="no_webhook")
         secret = checked_secret(wanted.secret) if wanted.secret else new_secret(when.signature)
         await put_secret(self._deps.store, trigger_id, secret)
         shown_once = "" if wanted.secret else secret

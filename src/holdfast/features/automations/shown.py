@@ -104,7 +104,7 @@ def _when(trigger_id: str, when: When) -> dict[str, Any]:
 
 
 def history(trigger: Trigger) -> TriggerHistory:
-    """What it did, newest first."""
+    """Return its history, newest first."""
     return TriggerHistory(
         fires=tuple(fire_shown(fire) for fire in reversed(trigger.fires.values())),
         missed=tuple(missed_shown(one) for one in reversed(trigger.missed)),

@@ -45,7 +45,7 @@ _NEUTRAL: frozenset[OutcomeKind | None] = frozenset({"cancelled", "interrupted",
 
 
 class TriggerFire(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One time that a trigger was due, and what became of it."""
+    """One occurrence of a trigger and its outcome."""
 
     key: str
     due_at_ms: int
@@ -159,7 +159,7 @@ def _pause_or_resume(trigger: Trigger, event: TriggerPaused | TriggerResumed | T
     was_paused, trigger.is_paused = trigger.is_paused, not isinstance(event, TriggerResumed)
     trigger.gave_up_after = event.failures if isinstance(event, TriggerGaveUp) else 0
     if isinstance(event, TriggerResumed):
-        # What passed meanwhile was not missed: nobody wanted it.
+        # Times that passed while it was paused aren't missed.
         trigger.cursor_ms = event.from_ms or max(trigger.cursor_ms, event.at_ms)
         if event.from_ms:
             trigger.anchor_ms = min(trigger.anchor_ms, event.from_ms)

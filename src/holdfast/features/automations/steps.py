@@ -1,4 +1,4 @@
-"""What a trigger does next: a pure decision about its state and the time."""
+"""Decides a trigger's next step from its state and the time. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class StopRuns:
 
 @dataclass(frozen=True, slots=True)
 class WaitForInstant:
-    """Nothing is to be done until then, or until something is appended; 0 is no time at all."""
+    """Wait until then, or until an append; 0 means indefinitely."""
 
     until_ms: int = 0
 
@@ -80,7 +80,7 @@ class TriggerMoment:
 
 
 def schedule_of(when: When, *, anchor_ms: int, zones: Zones) -> Schedule | None:
-    """The instants of a trigger; None if it has none of its own. Raises BadSchedule."""
+    """Return the schedule of a trigger; None if it has none. Raises BadSchedule."""
     match when:
         case CronTimes():
             return CronSchedule(when.expression, zones(when.zone))
@@ -93,7 +93,7 @@ def schedule_of(when: When, *, anchor_ms: int, zones: Zones) -> Schedule | None:
 
 
 def next_step(trigger: Trigger, schedule: Schedule | None, moment: TriggerMoment) -> Step:
-    """What to do now; after each step but a wait, ask again."""
+    """Return the next step. Call again after each step except a wait."""
     settings = trigger.settings
     if settings is None or trigger.is_deleted:
         return WaitForInstant()
@@ -110,7 +110,7 @@ def next_step(trigger: Trigger, schedule: Schedule | None, moment: TriggerMoment
 
 
 def _must_wait(trigger: Trigger, settings: TriggerSettings) -> bool:
-    """Whether a fire is queued behind one in a session of its own; a session queues by itself."""
+    """Return whether an occurrence is queued behind one in another session. Sessions have their own queue."""
     return settings.overlap == "queue" and not settings.session_id and bool(trigger.open_fires)
 
 
@@ -149,7 +149,7 @@ def _missed(trigger: Trigger, late: PassedInstants, moment: TriggerMoment) -> Ap
 
 
 def decided(trigger: Trigger, pending: PendingFire, moment: TriggerMoment) -> Step:
-    """What becomes of it: it is asked now, not at all, or in place of what runs."""
+    """Decide whether the occurrence runs now, is skipped, or replaces the active run."""
     assert trigger.settings is not None, "a trigger begins with its settings"
     is_open = bool(trigger.open_fires)
     if trigger.is_paused and not pending.key.startswith((ASKED, MISSED)):

@@ -33,7 +33,7 @@ class WhenFields:
 
 
 def when_of(fields: WhenFields) -> When:
-    """When it fires; raises BadSchedule unless exactly one field says so, in a way that is known."""
+    """Parse the schedule; raises BadSchedule unless exactly one field is set and valid."""
     given = [
         name
         for name in ("cron", "every", "at", "after", "webhook")
@@ -85,7 +85,7 @@ def _is_number(text: str) -> bool:
 def _iso_ms(text: str) -> int:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
-        raise ValueError("without an offset nobody knows when that is")
+        raise ValueError("without an offset, the time is ambiguous")
     return round(1000 * at.timestamp())
 
 

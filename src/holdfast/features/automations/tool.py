@@ -38,7 +38,7 @@ from holdfast.values import Action
 
 
 class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do, and when."""
+    """A scheduled task."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100, description="A short name for people.")]
     prompt: Annotated[
@@ -46,16 +46,16 @@ class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             min_length=1,
             max_length=20_000,
-            description="The whole task: the run knows nothing of this conversation.",
+            description="The full task. The run can't see this conversation.",
         ),
     ]
     cron: Annotated[
-        str, Meta(max_length=200, description="A cron expression of five fields, for example 0 8 * * 1-5.")
+        str, Meta(max_length=200, description="A five-field cron expression, such as 0 8 * * 1-5.")
     ] = ""
-    zone: Annotated[str, Meta(max_length=100, description="The time zone of cron; UTC by default.")] = ""
-    every: Annotated[str, Meta(max_length=50, description="An interval instead, such as 15m or 2h.")] = ""
+    zone: Annotated[str, Meta(max_length=100, description="The time zone of cron. Default: UTC.")] = ""
+    every: Annotated[str, Meta(max_length=50, description="An interval, such as 15m or 2h.")] = ""
     at: Annotated[
-        str, Meta(max_length=50, description="One time instead: ISO 8601 with its offset from UTC.")
+        str, Meta(max_length=50, description="A single time: ISO 8601 with its offset from UTC.")
     ] = ""
 
 
@@ -70,8 +70,8 @@ class Schedule(Tool):
     args_type = ScheduleArgs
     spec = spec_of(
         SCHEDULE,
-        "Schedule a task for later, once or again and again. Give exactly one of cron, every and at. Each "
-        "time, a new session begins with the prompt. The user sees the next times and has to approve.",
+        "Schedule a task for later, once or repeatedly. Set exactly one of cron, every and at. Each time "
+        "starts a new session with the prompt. The user sees the next times and has to approve.",
         args=ScheduleArgs,
     )
     traits = ToolTraits(idempotent=True, place="anywhere")
@@ -112,9 +112,9 @@ class Schedule(Tool):
             schedule = schedule_of(when, anchor_ms=now_ms, zones=zone_named)
             found = next_instants(schedule, now_ms) if schedule is not None else []
             if not found:
-                raise BadSchedule("that time has passed or never comes")
+                raise BadSchedule("that time has passed or never occurs")
         except BadSchedule as error:
-            raise BadArguments(f"The time can't be used: {error}.") from error
+            raise BadArguments(f"Invalid time: {error}.") from error
         zone = zone_named(when.zone) if isinstance(when, CronTimes) else UTC
         local = [datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone) for at_ms in found]
         return [f"{one:%a} {one.isoformat(' ', 'seconds')}" for one in local]
@@ -122,8 +122,8 @@ class Schedule(Tool):
 
 def _when(given: ScheduleArgs) -> When:
     if unknown := unknown_names(given.prompt):
-        raise BadArguments(f"The prompt names {{{{{unknown[0]}}}}}, which stands for nothing.")
+        raise BadArguments(f"The prompt has an unknown placeholder: {{{{{unknown[0]}}}}}.")
     try:
         return when_of(WhenFields(cron=given.cron, every=given.every, at=given.at, zone=given.zone))
     except BadSchedule as error:
-        raise BadArguments(f"The time can't be used: {error}.") from error
+        raise BadArguments(f"Invalid time: {error}.") from error

@@ -74,7 +74,7 @@ class TriggerSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     overlap: OverlapRule = "queue"
     grace_s: float = 60.0  # an instant that is later than this was missed
     failures_max: int = 5  # so many failed runs in a row pause it; 0: never
-    deliver: tuple[str, ...] = ()  # who is told the result: CHANNEL:CHAT, or an https address
+    deliver: tuple[str, ...] = ()  # where results are sent: CHANNEL:CHAT, or an https URL
 
 
 def new_trigger_id() -> str:

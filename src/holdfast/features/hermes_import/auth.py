@@ -26,7 +26,7 @@ class StoredKey:
 
 @dataclass(slots=True)
 class StoredKeys:
-    """What auth.json holds, by the names of providers; the first key of each is the one to use."""
+    """The content of auth.json, by provider; the first key of each is used."""
 
     keys: dict[str, list[StoredKey]] = field(default_factory=dict[str, list[StoredKey]], repr=False)
     signed_in: set[str] = field(default_factory=set[str])
@@ -47,7 +47,7 @@ class StoredKeys:
         return any(name in self.keys for name in names)
 
     def left(self) -> Iterator[str]:
-        """What wasn't imported, in words and without secrets."""
+        """Describe what wasn't imported, without secrets."""
         yield from self.problems
         for name in sorted(self.used):
             if more := len(self.keys[name]) - 1:

@@ -41,7 +41,7 @@ Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What happened to the sessions, and how many messages couldn't be imported."""
+    """The number of imported sessions, and of messages that couldn't be imported."""
 
     fates: Counter[Fate] = field(default_factory=Counter["Fate"])
     lost: int = 0
@@ -61,7 +61,7 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         echo_error(f"holdfast: {error}")
         return FAILED
     folder = hermes_home(home, inputs)
-    if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
+    if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even for unreadable paths
         echo_error(
             f"holdfast: directory not found: {folder}; pass the home directory of hermes-agent",
         )
@@ -194,7 +194,7 @@ async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: 
 
 
 async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> ImportCounts:
-    """What an import would do, without the lock and without a write."""
+    """Preview an import, without the lock and without writes."""
     database = data_dir / "holdfast.db"
     reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
     tally = ImportCounts()

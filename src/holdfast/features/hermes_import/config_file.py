@@ -23,7 +23,7 @@ FileOutcome: TypeAlias = Literal["nothing", "written", "same", "other", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What would be written where: the configuration, and the keys that it refers to."""
+    """The files to write: the configuration, and the keys it refers to."""
 
     folder: Path
     text: str
@@ -51,7 +51,7 @@ class ImportPlan:
         return ()
 
     def outcome(self, environ: Mapping[str, str]) -> FileOutcome:
-        """What the plan would do: an existing file is never changed."""
+        """Describe the plan. An existing file is never changed."""
         if not self.text:
             return "nothing"
         if self.faults(environ):

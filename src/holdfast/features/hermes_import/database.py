@@ -34,7 +34,7 @@ SESSION_COLUMNS = (
     *("id", "title", "model", "cwd", "started_at", "archived", "pinned", "hidden"),
     *("parent_session_id", "end_reason", "model_config", "session_key"),
 )
-# What makes a row the same message as another: a compaction writes the newest ones again.
+# The identity of a message: a compaction writes the newest ones again.
 IDENTITY = ("role", "content", "timestamp", "tool_call_id", "tool_calls", "tool_name")
 MESSAGE_COLUMNS = (
     *IDENTITY,
@@ -90,7 +90,7 @@ def _parent(row: Row) -> str:
 
 
 def _kind(row: Row, known: Mapping[str, Row]) -> Kind:
-    """What a session is: one of its own (also a branch), another one's continuation, or a helper's work."""
+    """Return the kind of a session: independent (or a branch), a continuation, or a sub-agent's."""
     parent = known.get(_parent(row))
     if parent is None:
         return "conversation"
@@ -147,7 +147,7 @@ class _Database:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known of a conversation while its rows are read."""
+    """The state of a conversation while its rows are read."""
 
     has_originals: bool = False  # so that a summary of them says nothing new
     skips_answer: bool = False

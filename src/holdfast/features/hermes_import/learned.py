@@ -20,7 +20,7 @@ _MEMORIES = {"USER.md": "hermes-user", "MEMORY.md": "hermes-memory"}
 
 @dataclass(slots=True)
 class HermesLearned:
-    """What hermes-agent learned; `memories` are texts by document, `skills` folders by place in its home."""
+    """The memories (texts by document) and skills (folders by path) of hermes-agent."""
 
     memories: dict[str, str] = field(default_factory=dict[str, str])
     skills: dict[str, Path] = field(default_factory=dict[str, Path])

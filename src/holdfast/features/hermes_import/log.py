@@ -35,7 +35,7 @@ class Written:
 
 
 def written(session: HermesSession, *, workspace: str = "") -> Written:
-    """The log; empty if nobody said anything in the conversation."""
+    """Build the log; empty if the conversation has no messages."""
     writer = _Writer(session, workspace=workspace)
     for message in session.messages:
         writer.take(message)

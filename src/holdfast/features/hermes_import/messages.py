@@ -15,7 +15,7 @@ MS_FROM = 100_000_000_000  # a time in seconds does not come this far, one in mi
 IMAGE_BYTES_MAX = 20 * 1024 * 1024
 UNTITLED = frozenset({"untitled", "new chat", ""})
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")  # of versions that do not mark them
-# What the web UI writes in front of a message, for the model: nobody said that.
+# Prefixes that the web UI adds to messages for the model; they aren't part of the message.
 _WORKSPACE = re.compile(r"\s*\[Workspace(?:::v1:(?:\\.|[^\]\\])+|:[^\]\n]+)\][ \t]*\n")
 
 

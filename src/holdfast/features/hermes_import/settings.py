@@ -28,7 +28,7 @@ WIRES: Mapping[str, Wire] = {
     "anthropic_messages": "anthropic",
     "responses": "responses",
 }
-# Placeholders in a .env that nobody has filled in.
+# Unset placeholders in a .env file.
 PLACEHOLDERS = frozenset(
     {"changeme", "your_api_key", "your_api_key_here", "your-api-key", "placeholder", "example", "dummy"}
     | {"null", "none"}
@@ -43,7 +43,7 @@ Table = Mapping[str, object]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the name of a provider means."""
+    """A known provider."""
 
     names: tuple[str, ...]
     wire: Wire
@@ -103,7 +103,7 @@ class TakenDiscord:
 
 @dataclass(slots=True)
 class TakenSettings:
-    """What was found, and in plain words what couldn't be imported."""
+    """The imported settings, and descriptions of those that couldn't be imported."""
 
     targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
     server: dict[str, object] = field(default_factory=dict[str, object])
@@ -243,7 +243,7 @@ def _text(value: object) -> str:
 
 
 def _wanted(config: Table) -> Iterator[tuple[str, Table]]:
-    """The main model, then the fallbacks in order: a provider's name and what is said about it."""
+    """Yield the main model, then the fallbacks in order, as provider name and settings."""
     model = config.get("model")
     main = {"model": model} if isinstance(model, str) else _table(model)
     if main:
@@ -379,7 +379,7 @@ def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
 
 
 def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """What clients of its API server know: the key, and where it listened."""
+    """Import the API server's key and address, which its clients use."""
     taken.server_key = environ.get("API_SERVER_KEY", "")
     host = environ.get("API_SERVER_HOST", "")
     if host and not taken.server_key and not is_loopback(host):
@@ -422,7 +422,7 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
 
 
 def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """The bot and its allow list; roles of a server let nobody in here."""
+    """Import the bot and its allow list. Server roles aren't supported."""
     token = environ.get("DISCORD_BOT_TOKEN", "").strip()
     if not token or token.lower() in PLACEHOLDERS:
         return

@@ -102,13 +102,13 @@ def _name(value: object) -> str:
 
 
 def _chain(path: Path, fields: Table) -> list[Table]:
-    """The files from before each compaction, then the file itself; a branch is a conversation of its own."""
+    """Return the files from before each compaction, then the file itself. A branch is separate."""
     chain, seen = [fields], {path.stem}
     while len(chain) < CHAIN_MAX and (name := _name(chain[0].get("parent_session_id"))) not in {"", *seen}:
         try:
             before = _read(path.with_name(f"{name}.json"))
         except (OSError, ValueError):
-            break  # it is told of when it is read for itself
+            break  # reported when the file itself is read
         if not before.get("pre_compression_snapshot"):
             break
         seen.add(name)

@@ -1,1 +1,1 @@
-"""Who may call the server: keys, sign-ins and tickets."""
+"""Access to the server: keys, sign-ins and tickets."""

@@ -1,4 +1,4 @@
-"""Who is asking: API keys, and browsers that signed in with one or with a printed link."""
+"""Authentication: API keys, and browsers that signed in with one or with a sign-in link."""
 
 import hmac
 import secrets
@@ -34,9 +34,9 @@ class _SignIn(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class BrowserSecrets:
-    """What a browser gets: a cookie, and a secret that only pages of this origin can read.
+    """A browser's credentials: a cookie, and a secret that only pages of this origin can read.
 
-    A browser sends a cookie to every port of the host, so every server on that host sees it.
+    Browsers send a cookie to every port of the host, so every server on that host sees it.
     """
 
     name: str
@@ -90,7 +90,7 @@ class KeyRing:
         return next((_mark(digest) for known, digest in self._all() if known == name), "")
 
     def scopes_of(self, name: str) -> frozenset[Scope]:
-        """What the key with this name may do; configured keys may do everything."""
+        """Return the scopes of the key with this name. Configured keys have all."""
         if self.is_open or name in self.configured:
             return frozenset(SCOPES)
         return self.added.scopes_of(name)
@@ -117,7 +117,7 @@ def _mark(digest: bytes) -> str:
 
 
 class SignIns:
-    """Signed-in browsers, stored as notes so that a restart signs nobody out."""
+    """Signed-in browsers, stored as notes so that sign-ins survive a restart."""
 
     def __init__(self, notes: Notes, clock: Clock, keys: KeyRing) -> None:
         self._notes = notes
@@ -134,7 +134,7 @@ class SignIns:
         found: Mapping[str, bytes] = {}
         changes = -1
         while changes != self._changes:
-            # What changes here while the notes are read is newer than they are.
+            # Changes made here while the notes are read are newer.
             changes = self._changes
             found = await self._notes.notes(_PREFIX)
         self._known = {
@@ -181,11 +181,11 @@ class SignIns:
         return made
 
     async def learn(self, cookie: str) -> None:
-        """Look for a sign-in that another server has just made; the others are told within a second."""
+        """Look up a sign-in that another server just created; notifications take up to a second."""
         name, now_s = digest_of(cookie), self._clock.monotonic_s()
         if self.shared_links is None or name in self._known or now_s < self._learn_from_s:
             return
-        # Anybody can send cookies, so the store is asked about so many in a second and not more.
+        # Anyone can send cookies, so lookups in the store are rate-limited.
         self._learn_from_s = max(self._learn_from_s, now_s - 1.0) + 1.0 / LEARNED_PER_S
         found = await self._notes.note(_PREFIX + name.hex())
         if found is not None and name not in self._known:

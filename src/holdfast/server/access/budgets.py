@@ -1,4 +1,4 @@
-"""What each API key may use: a budget for each day, and a number of requests for each minute."""
+"""Limits of API keys: a budget per day, and requests per minute."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Container, Mapping
@@ -18,7 +18,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLimits:
-    """What one key may use; 0 means no limit."""
+    """The limits of one key; 0 means no limit."""
 
     usd_per_day: float = 0.0
     tokens_per_day: int = 0
@@ -32,7 +32,7 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True)
 class CallReservation:
-    """What a call may use at most, as far as one can tell before."""
+    """The estimated maximum usage of a call."""
 
     tokens: int
     usd: float
@@ -55,7 +55,7 @@ class KeyBudgets:
         self._limits = limits
         self._index = index
         self._clock = clock
-        self._spending: dict[str, list[CallReservation]] = {}  # by key: its calls that are under way
+        self._spending: dict[str, list[CallReservation]] = {}  # calls in progress, by key
         self._sent_s: dict[str, deque[float]] = {}  # by key: when its requests of the last minute came
 
     def of(self, key: str) -> KeyLimits:
@@ -72,18 +72,18 @@ class KeyBudgets:
         return [name for name in self._limits if name != EVERY_KEY and name not in keys]
 
     async def check(self, key: str) -> None:
-        """Count a request; raises a Problem if the key may not make it now.
+        """Count a request; raises a Problem if the key is over a limit.
 
-        What a run will use isn't known, so runs that are under way may exceed the budget.
+        A run's usage isn't known in advance, so active runs can exceed the budget.
         """
         async with self.spending(key, _NOTHING):
             pass
 
     @asynccontextmanager
     async def spending(self, key: str, most: CallReservation) -> AsyncGenerator[None]:
-        """Count a request, and what it may use as long as the block runs; raises a Problem as `check` does.
+        """Count a request and reserve its maximum usage while the block runs; raises a Problem like `check`.
 
-        Only what began earlier stands in its way, so a call whose estimate is too high gets its turn.
+        Only earlier calls are counted against it, so a call with a high estimate isn't starved.
         """
         limits = self.of(key)
         if limits.requests_per_minute:
@@ -133,10 +133,10 @@ class KeyBudgets:
     def _check_budget(self, key: str, limits: KeyLimits, used: UsageSum) -> None:
         tokens = used.input_tokens + used.output_tokens
         if limits.usd_per_day and (used.cost_usd or 0.0) >= limits.usd_per_day:
-            spent = f"${limits.usd_per_day:.2f} of today (UTC)"
+            spent = f"${limits.usd_per_day:.2f} for today (UTC)"
             setting = "budget_usd_per_day"
         elif limits.tokens_per_day and tokens >= limits.tokens_per_day:
-            spent = f"{limits.tokens_per_day} tokens of today (UTC)"
+            spent = f"{limits.tokens_per_day} tokens for today (UTC)"
             setting = "budget_tokens_per_day"
         else:
             return
@@ -144,8 +144,8 @@ class KeyBudgets:
         hours, minutes = divmod(left_s // 60, 60)
         raise Problem(
             429,
-            f"The key '{key}' has used its budget: the {spent}. It resets at 00:00 UTC, in {hours} h "
-            f"{minutes} min. To allow more, raise {setting} of this key in the configuration",
+            f"The key '{key}' has used up its budget of {spent}. It resets at 00:00 UTC, in {hours} h "
+            f"{minutes} min. To allow more, raise {setting} for this key in the configuration",
             code="budget_exhausted",
             # A package would ask again within seconds, and get the same response.
             headers={"Retry-After": str(left_s), "X-Should-Retry": "false"},
@@ -162,15 +162,14 @@ class KeyBudgets:
         left_s = int(MINUTE_S - (now_s - sent_s[0])) + 1
         raise Problem(
             429,
-            f"The key '{key}' has made {most} requests within a minute, which is its limit. Try again in "
-            f"{left_s} s",
+            f"The key '{key}' has reached its limit of {most} requests per minute. Try again in {left_s} s",
             code="too_many_requests",
             headers={"Retry-After": str(left_s)},
         )
 
 
 def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[CallReservation]) -> None:
-    """Refuse a call if those under way may use up the rest of the budget."""
+    """Refuse a call if calls in progress might use up the rest of the budget."""
     tokens = used.input_tokens + used.output_tokens + sum(one.tokens for one in others)
     usd = (used.cost_usd or 0.0) + sum(one.usd for one in others)
     is_over = (limits.tokens_per_day and tokens >= limits.tokens_per_day) or (

@@ -1,4 +1,4 @@
-"""Who makes a request and what they may do, as the middleware stores it in the ASGI scope."""
+"""The caller of a request and its scopes, stored in the ASGI scope by the middleware."""
 
 from contextvars import ContextVar
 
@@ -45,11 +45,11 @@ def check_scope(asked: AsgiScope, needed: Scope) -> None:
 
 def _missing(held: frozenset[Scope], needed: Scope) -> Problem:
     has = ", ".join(one for one in SCOPES if one in held) or "none"
-    why = " Keys made before Holdfast could relay don't have it." if needed == "relay" else ""
+    why = " Keys created before Holdfast had a relay don't have it." if needed == "relay" else ""
     return Problem(
         403,
-        f"This key lacks the scope '{needed}' (it has: {has}).{why} Use a key that has it: "
-        f"`holdfast keys add NAME --scope {needed}` makes one",
+        f"This key lacks the scope '{needed}' (it has: {has}).{why} Use a key that has it, such as one from "
+        f"`holdfast keys add NAME --scope {needed}`",
         code="missing_scope",
         param=needed,
     )

@@ -9,7 +9,7 @@ from holdfast.server.routing import Endpoint
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What these endpoints do."""
+    """Return the endpoint functions by name."""
     browsers, keys = SignInRoutes(parts.deps), KeyRoutes(parts.deps)
     return {
         "browsers.sign_in": browsers.sign_in,

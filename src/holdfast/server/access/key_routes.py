@@ -49,12 +49,16 @@ class KeyRoutes:
             )
         check_is_no_key(name, param="name")
         if not scopes:
-            raise bad_request(f"'scopes' must name at least one of {', '.join(SCOPES)}", param="scopes")
+            raise bad_request(f"'scopes' must contain at least one of {', '.join(SCOPES)}", param="scopes")
         if deps.keys.is_open:
-            raise Problem(409, "This server is open to everyone, so it needs no keys", code="no_keys_needed")
+            raise Problem(
+                409, "Authentication is disabled on this server, so it needs no keys", code="no_keys_needed"
+            )
         if len(self._added.list()) >= KEYS_MAX:
             raise too_many(
-                f"There are {KEYS_MAX} keys; revoke one first", code="too_many_keys", retry_after_s=60
+                f"The limit of {KEYS_MAX} keys is reached. Revoke one first",
+                code="too_many_keys",
+                retry_after_s=60,
             )
         if name in deps.keys.configured:
             raise _exists()
@@ -79,7 +83,7 @@ class KeyRoutes:
             if name in self._deps.keys.configured:
                 why = "This key is in the configuration. Remove it there, then restart"
                 raise Problem(409, why, code="key_configured", param="name")
-            raise Problem(404, "There's no key with this name", code="key_not_found", param="name")
+            raise Problem(404, "No key has this name", code="key_not_found", param="name")
         return json_response(KeyRevoked(name=name, deleted=True))
 
     async def _revoked(self, name: str) -> bool:

@@ -60,7 +60,7 @@ class AddedKeys:
         found: Mapping[str, bytes] = {}
         changes = -1
         while changes != self._changes:
-            # What changes here while the notes are read is newer than they are.
+            # Changes made here while the notes are read are newer.
             changes = self._changes
             found = await self._notes.notes(_PREFIX)
         decoded = (msgspec.json.decode(raw, type=AddedKey) for raw in found.values())
@@ -77,7 +77,7 @@ class AddedKeys:
         return ((key.name, bytes.fromhex(key.digest)) for key in self._keys.values())
 
     def scopes_of(self, name: str) -> frozenset[Scope]:
-        """What the key of this name may do; scopes that this version doesn't know are ignored."""
+        """Return the scopes of the key with this name. Unknown scopes are ignored."""
         key = self._keys.get(name)
         return frozenset(one for one in SCOPES if key is not None and one in key.scopes)
 

@@ -64,7 +64,7 @@ _REPLACED = frozenset(
     (b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy", *REQUEST_IDS)
 )
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
-# Browser SDKs send headers of their own; the star covers all of them except Authorization.
+# Browser SDKs send their own headers; the star covers all of them except Authorization.
 _CORS_HEADERS = (
     b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, "
     b"X-Hermes-Session-Key, *"
@@ -90,7 +90,7 @@ _SIGN_IN_AGAIN = Problem(
 )
 _OPEN_AGAIN = Problem(
     401,
-    "This link has expired, or it was made for another browser. Open it again from the page",
+    "This link has expired or belongs to another browser. Open it again from the page",
     code="invalid_api_key",
 )
 
@@ -111,7 +111,7 @@ class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What decides who may come in, and what must not get out."""
+    """Authenticates requests, and keeps secrets out of responses."""
 
     keys: KeyRing
     sign_ins: SignIns
@@ -208,7 +208,7 @@ class AccessMiddleware:
             return False
 
     def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
-        """What the caller sent to prove who it is."""
+        """Return the caller's credentials."""
         keys = keys_sent(asked.authorization, asked.api_keys)
         # On an open server, clients send any word for a key that they must have.
         sent = [key for key in keys if not self.keys.is_open or is_like_key(key)]
@@ -273,7 +273,7 @@ class AccessMiddleware:
         if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
             raise Problem(
                 421,
-                "This server isn't known by that name. Add the name to `hosts` in the configuration",
+                "Unknown host name. Add it to `hosts` in the configuration",
                 code="unknown_host",
             )
 
@@ -291,7 +291,7 @@ class AccessMiddleware:
                 return name
         name = self._signed_in(asked, scope) if asked.cookie and not is_mcp else None
         if name is not None:
-            # A browser adds the cookie by itself, so the page that sent the request must be ours.
+            # Browsers add the cookie automatically, so the page that sent the request must be ours.
             self._check_origin(asked)
             scope[SIGN_IN] = asked.cookie
         return name
@@ -363,7 +363,7 @@ def keyless_bytes_max(path: str, limits: Limits) -> int:
 
 def too_large(bytes_max: int) -> Problem:
     """The body is larger than its route accepts."""
-    text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+    text = f"The request body is larger than the limit of {bytes_max} bytes for this path"
     return Problem(413, text, code="body_too_large")
 
 

@@ -41,7 +41,7 @@ def request_redactor(otherwise: Redactor = NO_SECRETS) -> Redactor:
 
 
 def redactor_source(known: Redactor) -> Callable[[], Redactor]:
-    """For a store: the redactor of the current request, or the server's own for what runs by itself."""
+    """Return the redactor of the current request or, outside a request, the server's."""
     return lambda: request_redactor(known)
 
 
@@ -52,7 +52,7 @@ def check_holds_no_secret(name: str, *, param: str) -> None:
 
 
 def check_is_no_key(name: str, *, param: str) -> None:
-    """The same for names that nobody has a reason to form like a key."""
+    """The same for names, which have no reason to look like a key."""
     if is_like_key(name) or request_redactor().redact_text(name) != name:
         raise _names_secret(param)
 

@@ -17,7 +17,7 @@ _TOKEN_CHARS_MAX = 1_000
 
 
 class _Link(msgspec.Struct, frozen=True, array_like=True):
-    """What a token says."""
+    """The content of a token."""
 
     key: str
     until_ms: int

@@ -40,7 +40,7 @@ class SignInRoutes:
             raise bad_request("Send either 'token' or 'key'", param="token")
         signed_in = await self._signed_in(wanted)
         if signed_in is None:
-            text = "The key is wrong, or the link has been used or is older than ten minutes"
+            text = "The key is wrong, or the link was already used or has expired"
             raise Problem(401, text, code="invalid_api_key")
         held = deps.keys.scopes_of(signed_in.name)
         scopes: tuple[Scope, ...] = tuple(one for one in SCOPES if one in held)
@@ -93,7 +93,7 @@ class SignInRoutes:
             text = "Only a signed-in browser needs a ticket. Request the resource with your key"
             raise Problem(409, text, code="no_ticket_needed")
         if not wanted.startswith("/") or len(wanted) > TARGET_CHARS_MAX:
-            raise bad_request("'path' must be a path of this server", param="path")
+            raise bad_request("'path' must be a path on this server", param="path")
         path, _, query = wanted.partition("?")
         ticket = self._deps.tickets.issue(cookie, target_of(unquote(path), query))
         issued = TicketIssued(ticket=ticket, expires_in_s=TICKET_MS // 1000)

@@ -53,5 +53,5 @@ def without_ticket(query: str) -> tuple[str, str]:
 
 
 def target_of(path: str, query: str) -> str:
-    """What a ticket is for: the path as routes see it, and the query without the ticket."""
+    """Return the target of a ticket: the path as routes see it, and the query without the ticket."""
     return f"{path}?{query}"

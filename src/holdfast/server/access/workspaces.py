@@ -103,8 +103,8 @@ class WorkspaceAccess:
             return real
         raise Problem(
             409,
-            f"The session's workspace {row.workspace[:200]} leads through a link now, so it may be another "
-            "folder. Choose the folder with 'workspace'",
+            f"The session's workspace {row.workspace[:200]} now leads through a link, so it might be "
+            "another folder. Set 'workspace' to choose the folder",
             code="workspace_moved",
             param="workspace",
         )

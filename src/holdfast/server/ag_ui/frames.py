@@ -1,7 +1,7 @@
 """A run as AG-UI events.
 
-Text, reasoning and tool calls are sent as chunks, so that an event of the log is one frame and its seq a safe
-cursor; a frame without an id is told again to a reader who resumes before it.
+Text, reasoning and tool calls are sent as chunks, so that each log event is one frame and its seq a safe
+cursor. A frame without an id is repeated for a reader that resumes before it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AgUiView:
-    """What is told of a run, from the event on after which it begins."""
+    """Converts a run to frames, starting after an event."""
 
     def __init__(self, row: RunRow, wanted: RunAgentInput, *, after: int) -> None:
         self._row = row
@@ -40,13 +40,13 @@ class AgUiView:
         self._answer_is_over = False
 
     def begin(self) -> AgUiEvent:
-        """What comes before anything happened."""
+        """Return the frame before the first event."""
         about = {"holdfast": {"run_id": self._row.run_id, "session_id": self._row.session_id}}
         version = {"protocolVersion": PROTOCOL_VERSION, "metadata": about}
         return {"type": "RUN_STARTED", **self._ids, **self._parent, **version}
 
     def add(self, event: e.Event, frame: hermes.Frame | None, run: RunReadModel) -> AgUiEvent | None:
-        """What an event before the last adds; `frame` is its frame in hermes' view."""
+        """Return the frame of an event before the last. `frame` is its frame in the hermes view."""
         if isinstance(event, e.ToolAsked):
             if run.state.tools[event.tool_call_id].owner == "client":
                 return None  # told with the id that the client answers it under
@@ -75,7 +75,7 @@ class AgUiView:
                 return None
 
     def end(self, span: ResponseSpan) -> Sequence[AgUiEvent]:
-        """What comes last: calls that the client runs, an interrupt, or how the run ended."""
+        """Return the last frames: client tool calls, an interrupt, or the outcome."""
         state, usage = span.run.state, _usage(span.used, span.run.state.model)
         finished = {"type": "RUN_FINISHED", **self._ids, **usage}
         if calls := client_calls(span):

@@ -37,7 +37,7 @@ def _message(given: Raw, where: str) -> Raw:
 def _parts(parts: Iterable[Any], where: str) -> Iterable[Raw]:
     for at, part in enumerate(parts):
         if not isinstance(part, dict):
-            raise bad_request(f"Invalid '{where}[{at}]': a part is an object", param=f"{where}[{at}]")
+            raise bad_request(f"Invalid '{where}[{at}]': a part must be an object", param=f"{where}[{at}]")
         yield _part(cast("Raw", part), f"{where}[{at}]")
 
 
@@ -58,7 +58,7 @@ def _part(part: Raw, where: str) -> Raw:
 
 
 def _url(source: object, where: str) -> str:
-    """What a part is made of, as a URL: data inside it, or an address."""
+    """Return the content of a part as a URL: a data: URL or an address."""
     given = cast("Raw", source) if isinstance(source, dict) else {}
     value, kind = given.get("value"), given.get("mimeType")
     if given.get("type") == "data" and isinstance(value, str) and isinstance(kind, str):

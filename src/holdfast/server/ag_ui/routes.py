@@ -57,7 +57,7 @@ class _Begun:
 
 
 class AgUiRoutes:
-    """What the AG-UI route does; it keeps nothing of its own."""
+    """The AG-UI route. Stateless."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
@@ -102,7 +102,7 @@ class AgUiRoutes:
         sent = await earlier_response(key, deps, status=202)
         if sent is None:
             if _cursor(request) is not None:
-                text = "There's no such run to resume. Send the request without Last-Event-ID to start one"
+                text = "No such run to resume. Send the request without Last-Event-ID to start one"
                 raise Problem(409, text, code="run_unknown", param="Last-Event-ID")
             await self._check_free(thread)
             await give_up_waiting(deps, thread, said=said, client=by, param="messages")
@@ -123,7 +123,7 @@ class AgUiRoutes:
         run = (await self._deps.inbox.state(thread)).current_run
         if run is not None and run.status == "waiting_for_approval":
             open_ids = ", ".join(ask.asked.ask_id for ask in run.open_person_asks)
-            text = f"The thread waits for an answer. Send 'resume' with an entry for {open_ids}"
+            text = f"The thread is waiting for an answer. Send 'resume' with an entry for {open_ids}"
             raise Problem(409, text, code="interrupt_open", param="resume")
 
     async def _message(
@@ -169,9 +169,11 @@ class AgUiRoutes:
         return await await_given_history(self._deps, thread)
 
     async def _resume(self, request: Request, thread: str, answers: Sequence[InterruptAnswer]) -> _Begun:
-        """Answer what the run waits for, as far as nobody has yet, and tell what follows."""
+        """Answer the run's open requests, and stream what follows."""
         if len({one.interrupt_id for one in answers}) != len(answers):
-            raise bad_request("'resume' answers an interrupt twice: send one entry for each", param="resume")
+            raise bad_request(
+                "'resume' has two entries for one interrupt. Send one entry for each", param="resume"
+            )
         run = await self._asking(thread, answers)
         row = await known_run(self._deps, run.run_id)
         asks = [run.person_asks[one.interrupt_id] for one in answers]
@@ -250,7 +252,7 @@ def _cursor(request: Request) -> int | None:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     ag_ui = AgUiRoutes(parts.deps, parts.runs, parts.disconnects)
     return {
         "ag_ui.run": ag_ui.run,

@@ -1,8 +1,8 @@
-"""Takes updates that platforms deliver to channels, at whichever server of a cluster they arrive.
+"""Accepts platform updates for channels at any server of a cluster.
 
-Nothing is parsed before the secret or the signature is right, and whoever doesn't know it learns nothing,
-also not whether there is such a channel. The server that was called checks this; the one that holds the
-channel takes the update.
+Nothing is parsed before the secret or signature is verified, and unauthenticated callers learn nothing, not
+even whether the channel exists. The called server verifies the update; the server that owns the channel
+processes it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SIGNED_S = 3.0  # how long a body may take whose sender isn't known before it is
 
 @dataclass(slots=True)
 class _Places:
-    """How many deliveries may be under way; one more is to come again later."""
+    """Limits concurrent deliveries. Further ones must be retried later."""
 
     taken: int = 0
 
@@ -79,7 +79,7 @@ class ChannelDeliveryRoutes:
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
         self._proofs = DeliveryProofs(deps.options.channels, deps.clock)
-        # Strangers can fill the second, and hold up nobody whose secret is in a header, or who is quick.
+        # Unauthenticated callers can fill only the second; header secrets and quick requests aren't affected.
         self._proven, self._unproven = _Places(), _Unproven()
 
     async def deliver(self, request: Request) -> Response:
@@ -129,4 +129,6 @@ class ChannelDeliveryRoutes:
 
 
 def _not_now() -> Problem:
-    return Problem(503, "Not now. Deliver it again later", code="too_busy", headers={"Retry-After": "2"})
+    return Problem(
+        503, "Can't accept deliveries now. Retry later", code="too_busy", headers={"Retry-After": "2"}
+    )

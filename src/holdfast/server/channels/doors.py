@@ -11,11 +11,11 @@ Deliver: TypeAlias = Callable[[bytes], Awaitable[msgspec.Struct | None]]
 
 
 class BadUpdate(Exception):
-    """What was delivered can't be read; the text says why."""
+    """An update is invalid. The text is the reason."""
 
 
 class NotNow(Exception):
-    """It can't be taken yet, and is to be delivered again later."""
+    """The update can't be accepted yet and must be redelivered later."""
 
 
 class ChannelDoors:
@@ -48,5 +48,5 @@ class ChannelDoors:
             del self._open[name]
 
     def get(self, name: str) -> Deliver | None:
-        """What takes deliveries for the channel; None if it doesn't run here."""
+        """Return the channel's endpoint; None if it doesn't run here."""
         return self._open.get(name)

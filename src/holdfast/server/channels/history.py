@@ -37,14 +37,14 @@ def _of_delivery(event: Event) -> str:
             return f"message {platform_id}{found}"
         case e.DeliveryAttempted():
             mark = ", marked as a possible repeat" if event.marked else ""
-            mark += ", because the platform doesn't have it" if event.absent else ""
+            mark += ", because it wasn't delivered" if event.absent else ""
             return f"attempt {event.nth}{mark}"
         case e.DeliveryPostponed():
-            return f"{event.why}; it is sent again"
+            return f"{event.why}; will be resent"
         case e.DeliveryRejected():
             return event.why
         case e.DeliveryUnknown():
-            return f"{event.why}; " + ("given up" if event.given_up else "it is sent again, marked")
+            return f"{event.why}; " + ("abandoned" if event.given_up else "will be resent, marked")
         case _:
             return ""
 
@@ -56,7 +56,7 @@ def _of_channel(event: Event) -> str:
         case e.ChannelFailed():
             return sentences(event.why, event.hint)
         case e.ChannelConnected():
-            return f"{event.account}; may be lost: {event.missed}" if event.missed else event.account
+            return f"{event.account}; possibly lost: {event.missed}" if event.missed else event.account
         case e.ChannelUserAllowed():
             by = "with a code" if event.by == BY_CODE else f"by {event.by}" if event.by else ""
             return f"{event.name} as {event.role} {by}".strip()

@@ -31,7 +31,7 @@ class DeliveryProofs:
         self._quiet_until_s: dict[str, float] = {}  # by channel
 
     def insist_on_secret(self, name: str, given: str) -> None:
-        """Raise a Problem unless this is the secret that the channel's platform was told."""
+        """Raise a Problem unless this is the secret of the channel's webhook."""
         channel = self._channels.get(name)
         wanted = channel.hook_secret if channel is not None else ""
         is_right = compare_digest(_digest(given), _digest(wanted or self._nobodys_secret))
@@ -54,8 +54,8 @@ class DeliveryProofs:
         if name and now_s >= self._quiet_until_s.get(name, 0.0):
             self._quiet_until_s[name] = now_s + QUIET_S
             _log.warning(
-                "channel %s: a call was refused, because its signature is wrong or old. If messages from "
-                "Slack don't arrive, check signing_secret and this machine's clock",
+                "channel %s: rejected a request with a wrong or expired signature. If messages from Slack "
+                "don't arrive, check signing_secret and this machine's clock",
                 name,
             )
 

@@ -47,7 +47,7 @@ HISTORY_MAX = 200
 PLACES_MAX = 20
 WEBHOOKS = "webhooks"
 UNKNOWN = ConfiguredChannel("")  # a channel that only its log knows
-NOBODY = "No server holds this channel, so nothing comes in and nothing is sent"
+NOBODY = "No server is running this channel"
 START = "Start `holdfast serve`."
 TEST = "This is a test from `holdfast channels test`. It works."
 
@@ -85,7 +85,7 @@ async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> C
 
 
 def _people(state: ChannelState, configured: ConfiguredChannel) -> Iterator[ChannelUserShown]:
-    """Who may talk, what they may do now, and how they came to it."""
+    """Yield the people with access, their roles, and how they got them."""
 
     def role(user: str, own: str) -> str:
         if configured.approvers:
@@ -116,9 +116,9 @@ def _word(state: ChannelState, kind: str) -> str:
 
 
 async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, ...]:
-    """The chats that are to be told something, as CHANNEL:CHAT, and https addresses; raises a Problem.
+    """Validate delivery targets: chats as CHANNEL:CHAT, and https URLs; raises a Problem.
 
-    Only chats that the channel knows, so that nobody writes to strangers.
+    Only known chats are allowed, so that no one can message strangers.
     """
     if len(places) > PLACES_MAX:
         raise bad_request(f"'deliver' can name up to {PLACES_MAX} chats", param="deliver")
@@ -130,13 +130,13 @@ async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, .
         if await deps.store.session(log_id) is None:
             known = ", ".join(sorted(deps.options.channels)) or "none"
             name = place.partition(":")[0][:80]
-            text = f"'deliver' names the channel {name!r}, which doesn't exist. The channels are: {known}"
+            text = f"'deliver' has the unknown channel {name!r}. Available channels: {known}"
             raise bad_request(text, param="deliver")
         state = await deps.channel_folds.state(deps.store, log_id)
         if chat not in state.sessions and chat not in state.users:
             raise bad_request(
-                f"'deliver' names {place[:80]!r}, but no one has talked there. Write CHANNEL:CHAT, as in "
-                "tg:123; `holdfast channels log` shows the chats",
+                f"'deliver' has the unknown chat {place[:80]!r}. Use CHANNEL:CHAT, such as tg:123; "
+                "`holdfast channels log` shows the chats",
                 param="deliver",
             )
     return tuple(dict.fromkeys(places))
@@ -147,9 +147,7 @@ async def _check_webhook(deps: RouteDeps, address: str) -> None:
     try:
         HttpsOnly().insist_on_url(URL(address))
     except (UrlRefused, ValueError) as error:
-        raise bad_request(
-            f"'deliver' names an address that can't be used: {error}", param="deliver"
-        ) from error
+        raise bad_request(f"'deliver' has an invalid URL: {error}", param="deliver") from error
     now_ms = deps.clock.now_ms()
     created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=CHANNEL, title=WEBHOOKS)
     await deps.store.append(WEBHOOKS_LOG, [created], when=[IfSessionNew()])
@@ -189,7 +187,7 @@ class ChannelRoutes:
         configured = self._deps.options.channels.get(request.path_params["name"])
         log_id = await self._log_id(request)
         if not is_user_id(configured.kind if configured else "", user):
-            raise bad_request("'user' must be the platform's id of a person", param="user")
+            raise bad_request("'user' must be a user ID of the platform", param="user")
         allowed = e.ChannelUserAllowed(
             at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]
         )
@@ -236,7 +234,7 @@ class ChannelRoutes:
         if await self._deps.store.session(log_id) is None:
             raise Problem(
                 404,
-                "There's no channel with this name. `holdfast channels list` shows those that exist",
+                "No channel has this name. `holdfast channels list` shows all channels",
                 code="channel_not_found",
                 param="name",
             )

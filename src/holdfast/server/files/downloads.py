@@ -38,12 +38,12 @@ _SIGNATURES: Final = (
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 # Nothing in a file may load or run anything, wherever a browser shows it.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
-# A browser's PDF viewer needs scripts of its own, which a sandbox may deny. Only the page may embed it.
+# A browser's PDF viewer needs its own scripts, which a sandbox can block. Only the page can embed it.
 _PDF_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
 def media_type_of(beginning: bytes) -> str:
-    """What a browser may take a file for, from its first bytes."""
+    """Return the media type of a file from its first bytes."""
     for signature, kind in _SIGNATURES:
         if signature.match(beginning):
             return kind
@@ -69,7 +69,7 @@ class OpenedFile:
     etag: str
 
     def close(self) -> None:
-        """Close it; a thread that is still reading goes first, and nobody waits for it."""
+        """Close it after any pending read in a thread, without waiting for that."""
         threading.Thread(target=self.file.close, name="holdfast-close", daemon=True).start()
 
     def read(self, begin: int, end: int, *, redactor: Redactor) -> bytes:

@@ -124,7 +124,7 @@ def _entry(workspace: Workspace, path: str, folder: Folder, *, key: _Key, ignore
     try:
         found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
     except OSError:
-        return FolderEntry(name=shown_path(raw), kind="other", refused="It's gone, or it can't be read.")
+        return FolderEntry(name=shown_path(raw), kind="other", refused="Missing or unreadable.")
     refused = "" if is_text else NAME_NOT_TEXT
     is_link = stat.S_ISLNK(found.st_mode)
     if is_link:
@@ -147,15 +147,15 @@ def _entry(workspace: Workspace, path: str, folder: Folder, *, key: _Key, ignore
 
 
 def _behind(workspace: Workspace, path: str) -> tuple[os.stat_result | None, str]:
-    """What a link leads to, and why it can't be opened."""
+    """Return the status of a link's target, and why it can't be opened."""
     try:
         with public_spot(workspace, path) as spot:
             found = spot.look()
-            return found, "" if found is not None else "This link leads nowhere."
+            return found, "" if found is not None else "Broken link."
     except SecretRefused:
         return None, NOT_SHOWN
     except PathRefused:
-        return None, "This link leads out of the workspace, or nowhere."
+        return None, "This link is broken or leads out of the workspace."
 
 
 @dataclass(frozen=True, slots=True)

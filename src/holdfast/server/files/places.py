@@ -1,4 +1,4 @@
-"""What the page may open in a workspace: nothing outside, nothing secret, and no file of Holdfast's own."""
+"""Checks the paths that the page can open: nothing outside the workspace, secret or Holdfast's own."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace
 from holdfast.undo.snapshots import shown_path
 
-NOT_SHOWN = "This may hold secrets, so it isn't shown here."
+NOT_SHOWN = "This file may contain secrets, so it isn't shown here."
 NO_FILE = "This isn't a regular file."
 NAME_NOT_TEXT = "The name isn't valid UTF-8, so it can't be opened here."
 
@@ -45,7 +45,7 @@ def public_spot(workspace: Workspace, path: str) -> Generator[Spot]:
     real_root = os.path.realpath(workspace.root)
     with workspace.spot(path) as spot:
         if is_hidden_place(real_root, path) or is_hidden_place(real_root, spot.inside):
-            raise SecretRefused(f"{shown(path)} may hold secrets, so it can't be read or written here.")
+            raise SecretRefused(f"{shown(path)} may contain secrets, so it can't be read or written here.")
         yield spot
 
 

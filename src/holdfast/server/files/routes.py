@@ -46,7 +46,7 @@ _NO_PLACE: Final = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, er
 
 
 class FileRoutes:
-    """What the routes under /api/sessions/{session_id}/files do."""
+    """The routes under /api/sessions/{session_id}/files."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -67,7 +67,9 @@ class FileRoutes:
             work = partial(folder_page, workspace, wanted, give_up=give_up)
             page = await _within(work, give_up=give_up, slots=self._listings)
         except BadCursor as error:
-            raise bad_request("'cursor' is no cursor of a page of this folder", param="cursor") from error
+            raise bad_request(
+                "'cursor' is invalid; use next_cursor from the previous page of this folder", param="cursor"
+            ) from error
         return json_response(page)
 
     async def read(self, request: Request) -> Response:
@@ -148,7 +150,7 @@ async def _within(
         async with asyncio.timeout(_DISK_S), slots or nullcontext():
             return await offload(work, linger_s=0.0, give_up=give_up, undo=undo)
     except TimeoutError:
-        text = f"The disk didn't answer within {_DISK_S:g} s. Try again"
+        text = f"The disk didn't respond within {_DISK_S:g} s. Try again"
         raise Problem(503, text, code="disk_slow", headers={"Retry-After": "5"}) from None
     except PathRefused as refused:
         raise _problem(refused) from refused
@@ -197,7 +199,7 @@ def _problem(refused: PathRefused) -> Problem:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     files = FileRoutes(parts.deps)
     return {
         "files.list": files.list,

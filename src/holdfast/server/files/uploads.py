@@ -14,19 +14,19 @@ class AlreadyThere(PathRefused):
 
 
 class ProtectedRefused(PathRefused):
-    """The file would take effect by itself."""
+    """Other programs would load or run the file automatically."""
 
 
 def store_file(workspace: Workspace, path: str, data: bytes, *, overwrite: bool) -> FileStored:
     """Write the file; it is on disk when this returns. Raises PathRefused. Blocks."""
     path = normal_path(path)
     if not path or path.rpartition("/")[2] == "..":
-        raise PathRefused("Name the file.")
+        raise PathRefused("Enter a file name.")
     with public_spot(workspace, path) as spot:
         if is_autorun(path) or is_autorun(spot.inside):
             raise ProtectedRefused(
-                f"{shown(path)} takes effect by itself: other programs read or run it later. "
-                "Put it there by hand."
+                f"{shown(path)} is protected: other programs load or run it automatically. Copy it there "
+                "yourself."
             )
         was = None
         if spot.look() is not None:

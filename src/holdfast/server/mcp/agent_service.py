@@ -21,17 +21,17 @@ from holdfast.server.mcp.transport import unknown_method
 from holdfast.server.relay.names import AGENT_NAMES
 
 INSTRUCTIONS = (
-    "Holdfast runs an AI agent with its own tools and its own workspace. `run_agent` gives it a task and "
-    "returns its answer. Pass `session_id` from an earlier result to continue that conversation. A result "
-    "with the status waiting_for_approval means that a person must decide before the agent continues."
+    "Holdfast runs an AI agent with its own tools and workspace. `run_agent` sends it a task and returns "
+    "its answer. To continue a conversation, pass `session_id` from an earlier result. The status "
+    "waiting_for_approval means that a person must decide before the agent continues."
 )
 AGENT = AGENT_NAMES[0]
 _PROMPT: Json = {
     "name": AGENT,
-    "title": "Give Holdfast a task",
-    "description": "Have the agent do a task, and report its answer.",
+    "title": "Send Holdfast a task",
+    "description": "Have the agent do a task and report its answer.",
     "arguments": [
-        {"name": "task", "description": "What the agent is to do.", "required": True},
+        {"name": "task", "description": "The task for the agent.", "required": True},
         {"name": "session_id", "description": "The session to continue.", "required": False},
     ],
 }
@@ -71,11 +71,11 @@ class AgentService:
 
     @property
     def instructions(self) -> str:
-        """What a model should know about this server."""
+        """Return the instructions for a model."""
         return INSTRUCTIONS
 
     def capabilities(self, peer: McpPeer) -> Json:
-        """What the server offers to this client."""
+        """Return the server's capabilities for this client."""
         offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
         return offered | ({"extensions": {TASKS: {}}} if peer.is_modern else {})
 
@@ -99,7 +99,7 @@ class AgentService:
         row = None if ask is None else await self._deps.store.run(ask.run_id)
         if row is None:
             return
-        # A client that fails to show the form has nobody's consent, so the run waits on for someone else.
+        # A form that wasn't shown isn't consent, so the run keeps waiting.
         if message.result is not UNSET:
             await self._calls.settled(caller, row, {str(message.id): message.result})
 
@@ -134,14 +134,14 @@ class AgentService:
         fields = cast("Json", given) if isinstance(given, dict) else {}
         task, session = fields.get("task"), fields.get("session_id") or ""
         if call.params.get("name") != AGENT:
-            raise RpcError(INVALID_PARAMS, f"There is no prompt {str(call.params.get('name'))[:100]}")
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {str(call.params.get('name'))[:100]}")
         if not isinstance(task, str) or not task.strip() or not isinstance(session, str):
-            raise RpcError(INVALID_PARAMS, "Missing 'task': say what the agent is to do")
+            raise RpcError(INVALID_PARAMS, "Missing 'task': describe what the agent should do")
         of_session = f" Pass the session_id {session}." if session else ""
         text = (
-            "Use the tool run_agent to have the Holdfast agent do the following task. Pass the task on as it "
-            f"is.{of_session} Then tell me its answer. If it waits for an approval, show me what it wants to "
-            f"do, and ask me before you answer.\n\nTask: {task}"
+            "Use the tool run_agent to have the Holdfast agent do the following task. Pass the task "
+            f"unchanged.{of_session} Then tell me its answer. If it needs an approval, show me what it "
+            f"wants to do, and ask me before you answer.\n\nTask: {task}"
         )
         content = {"type": "text", "text": text}
         return {"description": "A task for Holdfast", "messages": [{"role": "user", "content": content}]}
@@ -179,20 +179,20 @@ class AgentService:
         task_id = call.params.get("taskId")
         row = await self._deps.store.run(task_id) if isinstance(task_id, str) else None
         if row is None:
-            raise RpcError(INVALID_PARAMS, f"There is no task {str(task_id)[:100]}")
+            raise RpcError(INVALID_PARAMS, f"Unknown task: {str(task_id)[:100]}")
         return row
 
 
 def _check_tasks(call: McpCall) -> None:
     if not call.caller.peer.has_tasks:
         data: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        raise RpcError(MISSING_CAPABILITY, "The request doesn't declare the extension for tasks", data=data)
+        raise RpcError(MISSING_CAPABILITY, "The request doesn't declare the tasks extension", data=data)
 
 
 def _cursor(call: McpCall) -> str:
     cursor = call.params.get("cursor") or ""
     if not isinstance(cursor, str):
-        raise RpcError(INVALID_PARAMS, "'cursor' must be a text")
+        raise RpcError(INVALID_PARAMS, "'cursor' must be text")
     return cursor
 
 

@@ -10,7 +10,7 @@ from holdfast.server.routing import Endpoint
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What these endpoints do."""
+    """Return the endpoint functions by name."""
     deps = parts.deps
     calls = RunCalls(deps, parts.runs, parts.disconnects)
     mcp = McpRoutes(AgentService(deps, calls), deps.streams, deps.limits)

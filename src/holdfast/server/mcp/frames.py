@@ -19,7 +19,7 @@ POLL_MS = 2_000
 TEXT_CHARS_MAX = 200_000
 LINE_CHARS_MAX = 300
 NO_ANSWER = "(The person closed the question without an answer.)"
-NO_TEXT = "(The agent ended without a text.)"
+NO_TEXT = "(The agent ended without an answer.)"
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -31,14 +31,14 @@ def progress(token: RpcId, at: float, text: str) -> Json:
 
 
 def progress_text(event: e.Event, run: RunReadModel) -> str:
-    """What happens, in one line; empty if it isn't worth one. `run` may be ahead of the event."""
+    """Describe an event in one line; empty if it isn't worth one. `run` may be ahead of the event."""
     if isinstance(event, e.AskSettled):
-        return f"{event.ask_id} is settled"
+        return f"{event.ask_id} is resolved"
     match event:
         case e.RunStarted():
-            return "The agent begins"
+            return "The agent starts"
         case e.RunResumed():
-            return "The server was restarted, and the run continues"
+            return "The server restarted, and the run continues"
         case e.ToolStarted():
             name = _tool_name(run, event.tool_call_id)
             about = hermes.preview(hermes.tool_args(run, event.tool_call_id))
@@ -50,9 +50,9 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
         case e.AttemptFailed():
             return f"The model call failed: {event.failure.text}"
         case e.ApprovalAsked():
-            return f"Waits for approval {event.approval_id}: {event.headline or event.action.summary}"
+            return f"Waiting for approval {event.approval_id}: {event.headline or event.action.summary}"
         case e.QuestionAsked():
-            return f"Asks {event.question_id}: {event.text}"
+            return f"Question {event.question_id}: {event.text}"
         case _:
             return ""
 
@@ -63,7 +63,7 @@ def _tool_name(run: RunReadModel, tool_call_id: str) -> str:
 
 
 def run_result(run: RunReadModel, row: RunRow) -> Json:
-    """What the tool returns once the run has ended."""
+    """Build the tool's result for an ended run."""
     state, text = run.state, run.output
     about: Json = {"session_id": row.session_id, "run_id": row.run_id, "status": _status(state)}
     about |= {"outcome": state.outcome} if state.outcome else {}
@@ -78,7 +78,7 @@ def run_result(run: RunReadModel, row: RunRow) -> Json:
 def tool_result(text: str, about: Json, *, is_error: bool = False) -> Json:
     """The result of a tool: a text for the model, and fields for a program."""
     if len(text) > TEXT_CHARS_MAX:
-        text = f"{text[:TEXT_CHARS_MAX]}\n[{len(text) - TEXT_CHARS_MAX} more characters are left out]"
+        text = f"{text[:TEXT_CHARS_MAX]}\n[{len(text) - TEXT_CHARS_MAX} more characters omitted]"
     content = [{"type": "text", "text": text}]
     return {"content": content, "structuredContent": about, "isError": is_error}
 
@@ -88,26 +88,26 @@ def _status(run: Run) -> str:
 
 
 def waiting_result(asked: e.PersonAsked, row: RunRow, *, can_answer: bool) -> Json:
-    """What the tool returns while the run waits for a person whom the client can't ask."""
+    """Build the tool's result for a run that waits for a person the client can't prompt."""
     shown: Json = msgspec.to_builtins(hermes.ask_of(asked))
     about = {"session_id": row.session_id, "run_id": row.run_id, "status": "waiting_for_approval"}
     choices = list(asked.choices)
     if isinstance(asked, e.ApprovalAsked):
-        text = f"The agent waits for the approval {asked.approval_id} of this action: {question_text(asked)}"
+        text = f"The agent is waiting for approval {asked.approval_id} of this action: {question_text(asked)}"
         how = f"To answer, call the tool `answer` with the id and one of: {', '.join(choices)}."
     else:
         text = f"The agent asks ({asked.question_id}): {asked.text}"
         how = "To answer, call the tool `answer` with the id and the answer."
-        how += f" It offers: {'; '.join(choices)}." if choices else ""
+        how += f" Choices: {'; '.join(choices)}." if choices else ""
     if not can_answer:
-        how = "Your key may not approve. Ask someone who can to answer it on Holdfast's page."
-    how += " Until then, nothing happens. `get_run` shows what became of it."
+        how = "Your key can't approve. Ask someone who can to answer on Holdfast's page."
+    how += " Until then, the run waits. `get_run` shows its status."
     ask = {"id": asked.ask_id, "kind": "approval" if isinstance(asked, e.ApprovalAsked) else "question"}
     return tool_result(f"{text}\n\n{how}", about | {"ask": ask | shown})
 
 
 def question_text(asked: e.PersonAsked) -> str:
-    """What a person is asked, in full."""
+    """Return the full text of the request."""
     if isinstance(asked, e.QuestionAsked):
         return asked.text
     action = asked.action
@@ -186,7 +186,7 @@ def task_detail(run: RunReadModel, row: RunRow, *, asks: Mapping[str, e.PersonAs
 
 
 def input_requests(asks: Mapping[str, e.PersonAsked]) -> Json:
-    """What a client is to ask, by the id of the approval or question."""
+    """Return the forms for the client, by id of the approval or question."""
     return {
         ask_id: {"method": "elicitation/create", "params": elicitation(asked)}
         for ask_id, asked in asks.items()
@@ -200,7 +200,7 @@ def _task_state(run: RunReadModel, asks: Mapping[str, e.PersonAsked]) -> tuple[T
     if state.outcome is not None:
         return "completed", ""
     if asks:
-        return "input_required", "The agent waits for a person"
+        return "input_required", "The agent is waiting for a person"
     waiting = [ask.asked for ask in state.open_person_asks]
     return "working", progress_text(waiting[0], run) if waiting else str(state.status)
 

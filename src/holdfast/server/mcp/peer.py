@@ -1,7 +1,7 @@
-"""Who sent a message: the protocol version, and what the client can do.
+"""The sender of a message: its protocol version and capabilities.
 
-Up to version 2025-11-25, a client says this once, in `initialize`. The id of the session that it gets says it
-again in every request, so the server has nothing to remember. Since 2026-07-28, each request says it itself.
+Up to version 2025-11-25, a client sends this once, in `initialize`. The session id it gets encodes it for
+later requests, so the server is stateless. Since 2026-07-28, each request contains it.
 """
 
 import re
@@ -97,7 +97,7 @@ def new_session(version: str, capabilities: object) -> str:
 
 
 def peer_of(message: RpcMessage, headers: Headers) -> McpPeer:
-    """Who sent the message; raises an RpcError if the request contradicts itself."""
+    """Identify the sender; raises an RpcError if the request is inconsistent."""
     params = message.params if isinstance(message.params, dict) else {}
     meta: object = params.get("_meta")
     fields = cast("Json", meta) if isinstance(meta, dict) else {}
@@ -125,7 +125,7 @@ def handshake_peer(headers: Headers) -> McpPeer:
         return McpPeer(named if named in HANDSHAKE_VERSIONS else SUPPOSED_VERSION)
     found = _SESSION.fullmatch(given)
     if found is None or found[1] not in HANDSHAKE_VERSIONS:
-        text = "There is no such session. Send 'initialize' without an Mcp-Session-Id to begin a new one"
+        text = "Unknown session. Send 'initialize' without an Mcp-Session-Id to start a new one"
         raise RpcError(INVALID_REQUEST, text, status=404)
     if named and named not in HANDSHAKE_VERSIONS:
         raise _unsupported(named)
@@ -135,15 +135,15 @@ def handshake_peer(headers: Headers) -> McpPeer:
 def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> McpPeer:
     for name in (VERSION_HEADER, METHOD_HEADER, NAME_HEADER):
         if len(headers.getlist(name)) > 1:
-            raise _mismatch(f"The header {name} is there more than once")
+            raise _mismatch(f"The header {name} is repeated")
     missing = [name for name in (_VERSION_META, _CAPABILITIES_META) if name not in meta]
     if missing:
         raise RpcError(INVALID_PARAMS, f"'params._meta' lacks {' and '.join(missing)}")
     version, capabilities = meta[_VERSION_META], meta[_CAPABILITIES_META]
     if _header_value(headers.get(VERSION_HEADER)) != version:
-        raise _mismatch(f"The header {VERSION_HEADER} isn't the version in 'params._meta'")
+        raise _mismatch(f"The header {VERSION_HEADER} doesn't match the version in 'params._meta'")
     if _header_value(headers.get(METHOD_HEADER)) != message.method:
-        raise _mismatch(f"The header {METHOD_HEADER} isn't the method of the message")
+        raise _mismatch(f"The header {METHOD_HEADER} doesn't match the message's method")
     _check_name(message, headers)
     _served(version)
     if not isinstance(capabilities, dict):
@@ -156,7 +156,7 @@ def _check_name(message: RpcMessage, headers: Headers) -> None:
     param = _NAMED.get(str(message.method))
     value = message.params.get(param) if param and isinstance(message.params, dict) else None
     if isinstance(value, str) and _header_value(headers.get(NAME_HEADER)) != value:
-        raise _mismatch(f"The header {NAME_HEADER} isn't '{param}' of the message")
+        raise _mismatch(f"The header {NAME_HEADER} doesn't match the message's '{param}'")
 
 
 def _header_value(given: str | None) -> str | None:

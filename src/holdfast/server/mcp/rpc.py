@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RpcError(Exception):
-    """An error in place of a result; `status` is the HTTP status if the code has none of its own."""
+    """An error in place of a result. `status` is the HTTP status for codes without one."""
 
     def __init__(self, code: int, message: str, *, data: Json | None = None, status: int = 0) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ async def read_message(body: bytes, limits: Limits) -> RpcMessage:
     except Problem as problem:
         if problem.code == "invalid_json":
             raise RpcError(PARSE_ERROR, problem.message, status=400) from None
-        text = f"The body must be one JSON-RPC 2.0 message, and no batch. {problem.message}"
+        text = f"The body must be a single JSON-RPC 2.0 message, not a batch. {problem.message}"
         raise RpcError(INVALID_REQUEST, text, status=400) from None
     has_id, has_method = message.id is not UNSET, message.method is not UNSET
     outcomes = (message.result is not UNSET) + (message.error is not UNSET)

@@ -79,7 +79,7 @@ class RunCalls:
         """The tool `answer`: settles one approval or question by its id, and tells what follows."""
         ask = await self._deps.store.ask(given.id)
         if ask is None or ask.kind == "client_tools":
-            text = f"There is no approval or question {given.id[:100]}"
+            text = f"No approval or question has the id {given.id[:100]}"
             raise Problem(404, text, code="ask_not_found", param="id")
         row = await known_run(self._deps, ask.run_id)
         found = (await self._deps.folds.run(row)).state.asks[given.id]
@@ -89,12 +89,12 @@ class RunCalls:
         elif not _names(call).first:
             text = "This approval or question was already answered, or it expired or was withdrawn"
             raise Problem(409, text, code="ask_stale", param="id")
-        # What follows is told of the run that the client started, not of a sub-agent's.
+        # The following is about the run that the client started, not a sub-agent's.
         place = await top_place(self._deps, ask)
         return await self.told(call, place.row, after=place.seq)
 
     async def told(self, call: McpCall, row: RunRow, *, after: int) -> Json | McpStream:
-        """What a call of this client returns: a task, or the stream of the run."""
+        """Return a task or the stream of the run, depending on the client."""
         caller = call.caller
         if caller.peer.has_tasks:
             run = await self._deps.folds.run(row)
@@ -157,7 +157,7 @@ class RunCalls:
         return "approve" in caller.scope.get(KEY_SCOPES, frozenset())
 
     def open_asks(self, caller: McpCaller, run: RunReadModel) -> Mapping[str, e.PersonAsked]:
-        """What the client can ask a person about, by id."""
+        """Return the requests the client can show to a person, by id."""
         if not caller.peer.can_elicit:
             return {}
         kinds = (e.QuestionAsked, e.ApprovalAsked) if self.may_approve(caller) else (e.QuestionAsked,)
@@ -169,7 +169,7 @@ class RunCalls:
         state: Any = call.params.get("requestState")
         responses: Any = call.params.get("inputResponses", {})
         if not isinstance(state, str) or not isinstance(responses, dict):
-            raise RpcError(INVALID_PARAMS, "Send 'requestState' as it was, and 'inputResponses' as an object")
+            raise RpcError(INVALID_PARAMS, "Send 'requestState' unchanged, and 'inputResponses' as an object")
         row = self._checked_row(await self._deps.store.run(state))
         await self.settled(call.caller, row, cast("dict[str, object]", responses))
         return await self.told(call, row, after=row.first_seq - 1)
@@ -180,10 +180,10 @@ class RunCalls:
         """The stream; what the reader's leaving means depends on whether it can come back."""
         call = RunCall(row, cursor, caller.peer, caller.scope[KEY_NAME], self.may_approve(caller))
         if after > await self._deps.store.last_seq(row.session_id):
-            raise bad_request("'Last-Event-ID' is of an event that never was", param="Last-Event-ID")
+            raise bad_request("'Last-Event-ID' refers to an event that doesn't exist", param="Last-Event-ID")
         run = await self._deps.folds.run(row)
         if run.terminal_seq:
-            after = min(after, run.terminal_seq - 1)  # whoever comes after the end is told the result again
+            after = min(after, run.terminal_seq - 1)  # readers after the end get the result again
         settled = {ask_id for ask_id, ask in run.state.person_asks.items() if ask.state != "open"}
         feed = RunCallFeed(self._deps, call, after=after, settled=settled)
         if not caller.peer.is_modern or row.status == "ended":
@@ -192,7 +192,7 @@ class RunCalls:
         return McpStream(feed, self._disconnects.read_by(row, is_told_of_asks=True, grace_s=grace_s))
 
     def once_key(self, call: McpCall, given: RunAgentArguments | SendArguments) -> OnceKey | None:
-        """What makes a repeated call have one effect; None if the client can't repeat it."""
+        """Return the idempotency key of the call; None if the client can't repeat it."""
         name = _names(call).first
         if not name:
             return None
@@ -201,7 +201,7 @@ class RunCalls:
 
     def _checked_row(self, row: RunRow | None) -> RunRow:
         if row is None:
-            raise RpcError(INVALID_PARAMS, "There is no such run", status=400)
+            raise RpcError(INVALID_PARAMS, "Unknown run", status=400)
         return row
 
     def _checked(self, cursor: StreamCursor, row: RunRow) -> StreamCursor:
@@ -233,7 +233,7 @@ def _settings(given: RunAgentArguments, names: _Names) -> RunSettings:
 def _names(call: McpCall) -> _Names:
     explicit: Any = call.caller.idempotency_key or call.meta.get(ONCE_META, "")
     if not isinstance(explicit, str) or len(explicit) > KEY_CHARS_MAX:
-        text = f"The idempotency key must be a text of at most {KEY_CHARS_MAX} characters"
+        text = f"The idempotency key must be text of up to {KEY_CHARS_MAX} characters"
         raise RpcError(INVALID_PARAMS, text)
     return _names_of(call.caller, call.id, explicit)
 

@@ -55,7 +55,7 @@ def cursor_in(given: str) -> StreamCursor:
         body = urlsafe_b64decode(given + "=" * (-len(given) % 4))
         return msgspec.json.decode(body, type=StreamCursor)
     except (ValueError, msgspec.MsgspecError):
-        text = "'Last-Event-ID' isn't the id of an event of this server"
+        text = "'Last-Event-ID' isn't an event id of this server"
         raise bad_request(text, param="Last-Event-ID") from None
 
 
@@ -89,7 +89,7 @@ class RunCallFeed(SpanFeed):
             self._pending = [f"id: {call.cursor.encoded(after)}\nretry: {RETRY_MS}\ndata: \n\n".encode()]
         self._deps = deps
         self._call = call
-        self._settled_before = settled  # ids of approvals and questions that nobody is asked again
+        self._settled_before = settled  # ids of approvals and questions that were already shown
         self._at = float(after)  # progress so far
         self._shown = ""
 
@@ -132,7 +132,7 @@ class RunCallFeed(SpanFeed):
         """The form needs no answer any more."""
         if self._call.peer.is_modern:
             return []
-        params = {"requestId": ask_id, "reason": "It was settled elsewhere"}
+        params = {"requestId": ask_id, "reason": "It was resolved elsewhere"}
         return [notification("notifications/cancelled", params)]
 
     def _result(self, result: Json) -> Json:

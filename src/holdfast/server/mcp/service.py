@@ -1,4 +1,4 @@
-"""What the transport of the Model Context Protocol needs from whoever answers its requests."""
+"""The interface between the MCP transport and the service that handles its requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class McpCall:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What the client says about the request."""
+        """The client's metadata for the request."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
@@ -61,11 +61,11 @@ class McpService(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What a model should know about this server."""
+        """Return the instructions for a model."""
         ...
 
     def capabilities(self, peer: McpPeer) -> Json:
-        """What the server offers to this client."""
+        """Return the server's capabilities for this client."""
         ...
 
     async def call(self, call: McpCall) -> Json | McpStream:
@@ -85,5 +85,5 @@ class McpService(Protocol):
         ...
 
     async def listening(self, caller: McpCaller) -> McpStream:
-        """What a client hears between its requests."""
+        """Stream notifications between requests."""
         ...

@@ -27,7 +27,7 @@ _URI = re.compile(re.escape(SCHEME) + r"([^/?#]{1,1024})(/json)?")
 
 
 class SessionViews:
-    """What clients see of sessions; every view is bounded."""
+    """Views of sessions for clients, all bounded."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -40,7 +40,7 @@ class SessionViews:
 
     def templates(self) -> Json:
         """`resources/templates/list`: a session as a document, or as data."""
-        about = "What was said and done in a session, the newest part if it is long."
+        about = "The transcript of a session, or its newest part if it's long."
         return {
             "resourceTemplates": [
                 {
@@ -54,7 +54,7 @@ class SessionViews:
                     "uriTemplate": SCHEME + "{session_id}/json",
                     "name": "session_json",
                     "title": "Session as JSON",
-                    "description": f"{about} At most {ENTRIES_MAX} entries.",
+                    "description": f"{about} Up to {ENTRIES_MAX} entries.",
                     "mimeType": JSON,
                 },
             ]
@@ -75,9 +75,9 @@ class SessionViews:
         """`resources/read`."""
         session_id = session_in(uri)
         if session_id is None or await self._known(session_id) is None:
-            # Up to 2025, this had a code of its own.
+            # Up to 2025, this had a separate code.
             code = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
-            raise RpcError(code, "There is no such resource", data={"uri": str(uri)[:1024]})
+            raise RpcError(code, "Unknown resource", data={"uri": str(uri)[:1024]})
         assert isinstance(uri, str), "it was read as one"
         if uri.endswith("/json"):
             text, kind = msgspec.json.encode(await self._entries(session_id, 0, ENTRIES_MAX)).decode(), JSON
@@ -97,7 +97,7 @@ class SessionViews:
         shown = [_shown(one) for one in found]
         lines = [f"- {one['session_id']}: {one['title']} ({one['status']})" for one in shown]
         about: Json = {"sessions": shown} | ({"next_cursor": following} if following else {})
-        return tool_result("\n".join(lines) or "There are no sessions.", about)
+        return tool_result("\n".join(lines) or "No sessions.", about)
 
     async def read_tool(self, call: McpCall, given: ReadSessionArguments) -> Json:
         """The tool `read_session`."""
@@ -127,7 +127,7 @@ class SessionViews:
         text = markdown_of(state, page)
         is_long = len(text) > TEXT_CHARS_MAX
         text = text[-TEXT_CHARS_MAX:]
-        text = f"[Earlier entries are left out.]\n\n{text}" if more or is_long else text
+        text = f"[Earlier entries omitted.]\n\n{text}" if more or is_long else text
         return text, more, seen.last_seq
 
     async def _entries(self, session_id: str, before: int, limit: int) -> Json:

@@ -1,7 +1,7 @@
-"""Which sessions a client wants to hear of, and the streams on which it does.
+"""Subscriptions of clients to sessions, and their notification streams.
 
-Up to 2025, a client subscribes in requests of their own. That is kept as a note, under the id of the client's
-session, so it outlives this process. Since 2026, the stream itself says what it is for.
+Up to 2025, a client subscribes in separate requests. They're stored as a note under the id of the client's
+session, so they outlive this process. Since 2026, the stream's request lists its subscriptions.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ class Subscriptions:
         uri, key = _uri(call.params.get("uri")), _key(call.caller)
         known = await self._known(call.caller)
         if len(known.uris) >= SUBSCRIBED_MAX and uri not in known.uris:
-            raise RpcError(INVALID_PARAMS, f"A client can subscribe to {SUBSCRIBED_MAX} resources at most")
+            raise RpcError(INVALID_PARAMS, f"A client can subscribe to up to {SUBSCRIBED_MAX} resources")
         if not known.uris:
             await self._drop_old()
         known.uris[uri] = await self._deps.store.last_seq(session_in(uri) or "")
@@ -132,7 +132,7 @@ class Subscriptions:
             raise RpcError(INVALID_PARAMS, "Missing 'notifications'")
         given: Any = cast("Json", wanted).get("resourceSubscriptions", [])
         if not isinstance(given, list) or len(cast("list[Any]", given)) > SUBSCRIBED_MAX:
-            text = f"'resourceSubscriptions' must be a list of at most {SUBSCRIBED_MAX} addresses"
+            text = f"'resourceSubscriptions' must be a list of up to {SUBSCRIBED_MAX} URIs"
             raise RpcError(INVALID_PARAMS, text)
         uris = [_uri(one) for one in cast("list[Any]", given)]
         meta: Json = {f"{META}subscriptionId": call.id}
@@ -146,7 +146,7 @@ class Subscriptions:
 
     async def _known(self, caller: McpCaller) -> _Subscribed:
         if not caller.peer.session:
-            raise RpcError(INVALID_PARAMS, "Send the header Mcp-Session-Id that 'initialize' returned")
+            raise RpcError(INVALID_PARAMS, "Send the header Mcp-Session-Id returned by 'initialize'")
         note = await self._deps.store.note(_key(caller))
         if note is None:
             return _Subscribed(self._deps.clock.now_ms())
@@ -164,12 +164,12 @@ class Subscriptions:
 
 
 def _key(caller: McpCaller) -> str:
-    """The name of the client's note; another key that learns the session's id has a note of its own."""
+    """Return the name of the client's note, which is separate for each key."""
     by: str = caller.scope[KEY_NAME]
     return f"{_PREFIX}{caller.peer.session}/{by}"
 
 
 def _uri(given: object) -> str:
     if not isinstance(given, str) or session_in(given) is None:
-        raise RpcError(INVALID_PARAMS, "'uri' must be the address of a session: holdfast://sessions/ID")
+        raise RpcError(INVALID_PARAMS, "'uri' must be the URI of a session: holdfast://sessions/ID")
     return given

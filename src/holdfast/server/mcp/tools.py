@@ -47,7 +47,7 @@ _OUTPUT: Json = {
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """A tool: what it's called with, what it does, and what is said about it."""
+    """A tool: its arguments, function and description."""
 
     arguments: type[msgspec.Struct]
     call: Callable[[McpCall, Any], Awaitable[Answer]]
@@ -57,7 +57,7 @@ class _Tool:
 
 
 class AgentTools:
-    """What other agents can have this one do."""
+    """The tools for other agents."""
 
     def __init__(self, deps: RouteDeps, calls: RunCalls, sessions: SessionViews) -> None:
         self._deps = deps
@@ -66,7 +66,7 @@ class AgentTools:
             "run_agent": _Tool(
                 api.RunAgentArguments,
                 calls.run,
-                "Give the agent a task, and get its answer. It has its own tools and works on its own, so "
+                "Send the agent a task and get its answer. It works independently with its own tools, so "
                 "this can take minutes.",
                 _CHANGES,
                 _OUTPUT,
@@ -74,36 +74,34 @@ class AgentTools:
             "answer": _Tool(
                 api.AnswerArguments,
                 calls.answer,
-                "Answer an approval or a question that a run waits for, by its id, and get what follows. "
-                "Approve only what the user has agreed to.",
+                "Answer a pending approval or question by its id, and get the run's next result. Approve "
+                "only actions the user has agreed to.",
                 _CHANGES,
                 _OUTPUT,
             ),
             "get_run": _Tool(
                 api.RunArguments,
                 self._show,
-                "Show the state of a run, and its answer if it has ended.",
+                "Show a run's status, and its answer if it has ended.",
                 _READS,
             ),
-            "stop_run": _Tool(
-                api.StopArguments, self._stop, "Stop a run and everything that it has started.", _ADDS
-            ),
+            "stop_run": _Tool(api.StopArguments, self._stop, "Stop a run and everything it started.", _ADDS),
             "send_message": _Tool(
                 api.SendArguments,
                 self._send,
-                "Message the agent while it works on a run; it reads the message before its next step.",
+                "Send a message to the agent during a run. It reads the message before its next step.",
                 _ADDS,
             ),
             "list_sessions": _Tool(
                 api.ListSessionsArguments,
                 sessions.list_tool,
-                "List the agent's sessions, newest first, or those that contain some words.",
+                "List the agent's sessions, newest first, or search them.",
                 _READS,
             ),
             "read_session": _Tool(
                 api.ReadSessionArguments,
                 sessions.read_tool,
-                "Read the newest entries of a session: what was said and done in it.",
+                "Read the newest entries of a session's transcript.",
                 _READS,
             ),
         }
@@ -119,7 +117,7 @@ class AgentTools:
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {str(name)[:100]}")
         try:
-            # What a model got wrong is told to the model, which can correct it.
+            # The model gets its mistakes as results, so it can correct them.
             return await tool.call(call, converted(given or {}, tool.arguments, param="arguments"))
         except Problem as problem:
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -169,7 +167,7 @@ class AgentTools:
 
 def _sent(sent: Accepted) -> Json:
     about = {"session_id": sent.session_id, "run_id": sent.run_id, "message_id": sent.message_id}
-    return tool_result("The agent gets the message before its next step.", about)
+    return tool_result("The agent will read the message before its next step.", about)
 
 
 def _listed(name: str, tool: _Tool) -> Json:

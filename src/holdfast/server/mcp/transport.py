@@ -59,7 +59,7 @@ _NO_CACHE: Json = {"ttlMs": 0, "cacheScope": "private"}
 
 
 class McpRoutes:
-    """What the routes of /mcp do with a service."""
+    """The routes of /mcp, for a service."""
 
     def __init__(self, service: McpService, streams: Streams, limits: Limits) -> None:
         self._service = service
@@ -88,7 +88,7 @@ class McpRoutes:
         try:
             caller = _caller(request, handshake_peer(request.headers))
             if not caller.peer.session:
-                text = "Send the header Mcp-Session-Id that 'initialize' returned"
+                text = "Send the header Mcp-Session-Id returned by 'initialize'"
                 raise RpcError(INVALID_REQUEST, text, status=400)
             with self._streams.reserve(self._limits.subscribers_max) as place:
                 if caller.last_event_id:
@@ -163,7 +163,7 @@ def unknown_method(method: str) -> RpcError:
 
 
 def _told(error: Exception) -> RpcError:
-    """The error that a client is told, with no secret in it."""
+    """Return the error for a client, without secrets."""
     if not isinstance(error, RpcError):
         return rpc_error(without_secrets(problem_of(error)))
     text = without_secrets(Problem(400, error.message, code="")).message

@@ -76,7 +76,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class OpenAIChatRoutes:
-    """What the Chat Completions route does."""
+    """The Chat Completions route."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
         self._deps = deps
@@ -268,7 +268,7 @@ class ChatView(RunStreamView):
         self._head["model"] = run.state.model or self._head["model"]
         match frame["event"]:
             case "message.delta" if run.state.settings.output is not None:
-                return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
+                return []  # invalid JSON can't be retracted, so it's sent as a whole at the end
             case "message.delta":
                 between, self._break, self._spoke = self._break, "", True
                 return [self._chunk({"content": between + frame["delta"]})]
@@ -324,9 +324,9 @@ class ChatView(RunStreamView):
 
 
 def _progress(frame: Frame) -> dict[str, Any]:
-    """What a tool does, in hermes' words, beside a chunk in which nothing is said.
+    """Return a tool's progress in hermes format, with an empty chunk.
 
-    The official package takes any event for a chunk, and its users look into the first choice of each.
+    The official package treats any event as a chunk, and its users read the first choice of each.
     """
     shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
     status = _PROGRESS.get(frame["event"], "waiting")

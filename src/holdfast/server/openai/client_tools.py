@@ -55,15 +55,13 @@ def declared_tools(wanted: OpenAIRequest) -> Declared:
 def _tool(given: dict[str, Any], where: str) -> ClientTool:
     """A function in the form of either protocol: with its fields in `function`, or beside the type."""
     if (kind := given.get("type", "function")) != "function":
-        text = (
-            f"Invalid '{where}.type': tools of type {str(kind)[:40]!r} are not available here. Send functions"
-        )
+        text = f"Invalid '{where}.type': tools of type {str(kind)[:40]!r} aren't supported. Send functions"
         raise bad_request(text, param=f"{where}.type")
     nested = given.get("function")
     function = cast("dict[str, Any]", nested) if isinstance(nested, dict) else given
     name, schema = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        text = f"Invalid '{where}': a tool's name has 1 to 64 letters, digits, - and _"
+        text = f"Invalid '{where}': a tool's name must be 1 to 64 letters, digits, - and _"
         raise bad_request(text, param=where)
     if schema is not None and not isinstance(schema, dict):
         raise bad_request(f"Invalid '{where}': 'parameters' must be a JSON Schema", param=where)
@@ -86,7 +84,7 @@ def _choice(given: object, tools: Mapping[str, ClientTool]) -> str:
     function = named.get("function", named)
     name = cast("dict[str, Any]", function).get("name") if isinstance(function, dict) else None
     if named.get("type") != "function" or name not in tools:
-        text = "'tool_choice' must be auto, none, required, or a function that is among 'tools'"
+        text = "'tool_choice' must be auto, none, required, or a function in 'tools'"
         raise bad_request(text, param="tool_choice")
     return str(name)
 
@@ -116,7 +114,7 @@ def client_calls(span: ResponseSpan) -> list[ClientCall]:
 
 
 def said_before(span: ResponseSpan, after: int) -> str:
-    """What the model said in the answer that ends with calls for the client, or with one for a person."""
+    """Return the text of the answer that ends with client tool calls or a request to a person."""
     asked, waits = span.client_ask, span.person_ask
     calls = asked.tool_call_ids if asked else (waits.tool_call_id,) if waits else ()
     text = ""
@@ -229,14 +227,14 @@ def matched_results(
     given: dict[str, ClientToolResult] = {}
     for result in results:
         if result.tool_call_id in given:
-            text = f"There are two results of tool call {result.tool_call_id}. Send one of them"
+            text = f"Tool call {result.tool_call_id} has two results. Send one"
             raise bad_request(text, param=param, code="tool_result_duplicate")
         given[result.tool_call_id] = result
     matched: list[ClientToolResult] = []
     for position, tool_call_id in enumerate(asked.tool_call_ids):
         name = client_call_id(asked.client_tools_id, position)
         if name not in given:
-            text = f"The result of tool call {name} is missing. Return the results of all calls together"
+            text = f"The result of tool call {name} is missing. Send the results of all calls together"
             raise bad_request(text, param=param, code="tool_result_missing")
         result = given[name]
         matched.append(ClientToolResult(tool_call_id=tool_call_id, text=result.text, parts=result.parts))

@@ -1,4 +1,4 @@
-"""Conversations of the Responses protocol: sessions under another name, and what was said there as items."""
+"""Conversations of the Responses protocol: sessions, and their transcripts as items."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class ConversationRoutes:
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, CreateConversationRequest)
         if wanted.items:
-            raise unsupported("items", "can't be added here: they are the 'input' of the first response")
+            raise unsupported("items", "can't be added here: send them as 'input' of the first response")
         metadata = self._checked(wanted.metadata)
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=200)) is not None:
@@ -127,7 +127,7 @@ def _shown(session_id: str, created_ms: int, metadata: dict[str, str]) -> Conver
 
 
 def conversation_items(seen: Transcript) -> list[Item]:
-    """What was said in a session, oldest first, with the ids that the items of its responses have."""
+    """Return the items of a session, oldest first, with the same ids as in its responses."""
     items: list[Item] = []
     made: dict[str, int] = {}  # tool calls so far, by run
     for entry in seen.entries:

@@ -17,7 +17,7 @@ from holdfast.server.sessions.sessions import SessionRoutes
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What these endpoints do."""
+    """Return the endpoint functions by name."""
     deps, runs, disconnects = parts.deps, parts.runs, parts.disconnects
     repeats = Repeats(deps.clock)
     openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)

@@ -166,7 +166,7 @@ class McpCallItems(CallItems):
 
 
 def message_item(run_id: str, text: str, *, calls_before: int, status: ItemStatus) -> Item:
-    """What the assistant said after so many tool calls, as an output item."""
+    """Build the output item of the assistant's text after this many tool calls."""
     return {
         "id": item_id("msg", run_id, calls_before),
         "type": "message",

@@ -71,7 +71,9 @@ def parse_messages(items: Sequence[dict[str, Any]], limits: Limits, *, param: st
     where = f"{param}[{last}].content"
     text, parts = content_of(history[-1][1].content, param=where, attached=attached)
     if not text.strip() and not parts:
-        raise bad_request(f"The last entry of '{param}' is empty: say what the model should do", param=where)
+        raise bad_request(
+            f"The last entry of '{param}' is empty: describe what the model should do", param=where
+        )
     before = history_of(history[:-1], limits, param=param, attached=attached)
     return ClientInput(text, parts, before, instructions, attached)
 
@@ -137,7 +139,7 @@ def _items(item: dict[str, Any], where: str) -> Sequence[HistoryItem]:
             return []
         case kind:
             raise bad_request(
-                f"Invalid '{where}.type': this server can't use an item of type {str(kind)[:40]!r}",
+                f"Invalid '{where}.type': items of type {str(kind)[:40]!r} aren't supported",
                 param=f"{where}.type",
             )
 
@@ -175,7 +177,7 @@ def summary_in(token: object, where: str) -> str:
     except ValueError:
         pass  # it was changed on the way
     param = f"{where}.encrypted_content"
-    text = f"Invalid '{param}': this server didn't make this compaction, so it can't read it"
+    text = f"Invalid '{param}': this server didn't create this compaction, so it can't read it"
     raise bad_request(text, param=param)
 
 

@@ -70,7 +70,7 @@ class ModelNames:
         return name in AGENT_NAMES or name in self.agents()
 
     def owner_of(self, name: str) -> str:
-        """Who the model belongs to; empty if there is no such model."""
+        """Return the model's owner; empty if the model is unknown."""
         return AGENT if self.is_agent(name) else RELAYED if self.relayed(name) else ""
 
     def listed(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class ModelNames:
 
 
 class OpenAIModelRoutes:
-    """What the routes under /v1/models do."""
+    """The routes under /v1/models."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._names = ModelNames(deps.options)
@@ -127,7 +127,7 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     """The sampling options of the request; raises a Problem for one that would be ignored."""
     for name, usual in _NEVER_PASSED.items():
         if getattr(wanted, name) not in (None, usual):
-            raise unsupported(name, "is not available here")
+            raise unsupported(name, "isn't supported")
     given = {name: getattr(wanted, name) for name in SAMPLING["chat"]}
     options = {
         name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)
@@ -137,7 +137,7 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
     for name in options:
         if target is not None and name not in SAMPLING[target.wire] and name not in APPLIED_HERE:
-            raise unsupported(name, f"is not known to the target {target.name}")
+            raise unsupported(name, f"isn't supported by the target {target.name}")
     return options
 
 

@@ -13,7 +13,7 @@ SCHEMA_BYTES_MAX = 65_536
 
 
 async def chat_output(wanted: ResponseFormat | None) -> OutputFormat | None:
-    """What response_format asks for; None for text. Raises a Problem."""
+    """Parse response_format; None for text. Raises a Problem."""
     if wanted is None or wanted.type == "text":
         return None
     if wanted.type == "json_object":
@@ -26,7 +26,7 @@ async def chat_output(wanted: ResponseFormat | None) -> OutputFormat | None:
 
 
 async def responses_output(wanted: TextOptions | None) -> OutputFormat | None:
-    """What text.format asks for; None for text. Raises a Problem."""
+    """Parse text.format; None for text. Raises a Problem."""
     asked = wanted.format if wanted is not None else None
     if asked is None or asked.type == "text":
         return None
@@ -38,13 +38,13 @@ async def responses_output(wanted: TextOptions | None) -> OutputFormat | None:
 async def _by_schema(asked: JsonSchemaFormat, *, param: str) -> OutputFormat:
     schema = asked.schema
     if not schema:
-        raise bad_request(f"'{param}' is missing: give the JSON schema of the answer", param=param)
+        raise bad_request(f"'{param}' is missing: set it to the JSON schema of the answer", param=param)
     if len(msgspec.json.encode(schema)) > SCHEMA_BYTES_MAX:
         raise bad_request(f"'{param}' is longer than {SCHEMA_BYTES_MAX // 1024} kB", param=param)
     try:
         await asyncio.to_thread(insist_on_schema, schema)
     except BadSchema as error:
-        raise bad_request(f"'{param}' is not a JSON schema: {error}", param=param) from error
+        raise bad_request(f"'{param}' isn't a valid JSON schema: {error}", param=param) from error
     return OutputFormat(
         name=asked.name, description=asked.description or "", schema=schema, strict=bool(asked.strict)
     )

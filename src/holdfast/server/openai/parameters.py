@@ -1,4 +1,4 @@
-"""Fields of OpenAI requests that an agent can't honour: refused by name, harmless, or ignored and said so."""
+"""Fields of OpenAI requests that agents don't support: refused by name, harmless, or ignored and reported."""
 
 import asyncio
 import codecs
@@ -26,7 +26,7 @@ _LISTED = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # what a header can hold
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What is known about the fields of one route's body."""
+    """The known fields of one route's body."""
 
     honoured: frozenset[str]
     harmless: frozenset[str]
@@ -47,9 +47,9 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 async def ignored_fields(body: bytes, parameters: Parameters) -> Sequence[str]:
-    """The names of fields that nobody knows; raises a Problem for a known one that can't be honoured.
+    """Return the names of unknown fields; raises a Problem for an unsupported one.
 
-    The body has been decoded before, so it is a JSON object.
+    The body was decoded before, so it's a JSON object.
     """
     if len(body) < LARGE_BYTES:
         return _ignored(body, parameters)
@@ -61,14 +61,12 @@ def _ignored(body: bytes, parameters: Parameters) -> Sequence[str]:
     for name, usual in parameters.refused.items():
         value = json_value(fields[name], object) if name in fields else None
         if value is not None and value not in usual:
-            why = (
-                "is replaced by 'tools'" if name in {"functions", "function_call"} else "isn't available here"
-            )
+            why = "is replaced by 'tools'" if name in {"functions", "function_call"} else "isn't supported"
             raise unsupported(name, why)
     if "include" in fields and "include" in parameters.honoured:
         wanted = json_value(fields["include"], object)
         if isinstance(wanted, list) and LOGPROBS in wanted:
-            raise unsupported("include", f"can't have {LOGPROBS} here")
+            raise unsupported("include", f"doesn't support {LOGPROBS}")
     return [name for name in fields if name not in parameters.known]
 
 

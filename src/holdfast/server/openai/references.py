@@ -31,7 +31,7 @@ async def resolve_references(deps: RouteDeps, given: RawInput) -> list[Item]:
             item = await _referenced_item(deps, one.get("id"), where=f"input[{at}]")
             room -= len(item.get("content", "").encode())
             if room < 0:
-                text = f"The items that 'input' refers to have more than {deps.limits.body_bytes_max} bytes"
+                text = f"The items referenced in 'input' have more than {deps.limits.body_bytes_max} bytes"
                 raise Problem(413, text, code="body_too_large", param="input")
             whole.append(item)
         else:

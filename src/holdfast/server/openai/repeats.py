@@ -1,7 +1,7 @@
-"""Requests that OpenAI's packages repeat by themselves: a repeat reads the run that the first one started.
+"""Automatic retries of OpenAI's packages: a retry reads the run that the first request started.
 
-The packages repeat a request after a timeout or a lost connection, with the same bytes and a header that
-counts the repeats. Without this, the work would be done again for each.
+The packages retry after a timeout or a lost connection, with the same bytes and a retry count header. Without
+this, each retry would repeat the work.
 """
 
 from collections.abc import Callable, Generator
@@ -34,7 +34,7 @@ class Repeats:
         self._abandoned = Abandoned[AbandonedResponse](clock, kept_s=KEPT_S)
 
     def take_abandoned(self, request: Request, body: bytes) -> AbandonedResponse | None:
-        """What an earlier request with the same bytes and key began, if this one repeats it; taken once."""
+        """Return and remove the run of an earlier request with the same bytes and key, if this is a retry."""
         return self._abandoned.take(request_name(request, body)) if is_repeat(request) else None
 
     @contextmanager
@@ -49,7 +49,7 @@ class Repeats:
     def when_left(
         self, request: Request, body: bytes, *, row: RunRow, feed: OpenAIFeed, then: Callable[[], None] | None
     ) -> Callable[[], None]:
-        """What to call when the reader of a stream leaves: before its end, the response is remembered."""
+        """Return a callback for a disconnect, which remembers an unfinished response."""
 
         def left() -> None:
             if not feed.is_over:

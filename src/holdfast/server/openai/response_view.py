@@ -46,7 +46,7 @@ from holdfast.values import ClientTool, RunSettings
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """What a response was created with, and the model name that clients see."""
+    """The parameters of a response, and the model name that clients see."""
 
     model: str
     settings: RunSettings
@@ -179,7 +179,7 @@ def _message_status(run: Run) -> ItemStatus:
 
 
 def usage_shown(usage: Tally) -> ResponseUsage:
-    """What a response used, in its own words."""
+    """Return the usage of a response, in its format."""
     return ResponseUsage(
         input_tokens=usage.input_tokens,
         input_tokens_details=PromptTokensDetails(
@@ -220,7 +220,7 @@ class ResponseView(RunStreamView):
         """Text goes into a message; tool calls and their results are items."""
         match frame["event"]:
             case "message.delta" if self._context.settings.output is not None:
-                return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
+                return []  # invalid JSON can't be retracted, so it's sent as a whole at the end
             case "message.delta":
                 delta = (BREAK if self._steered and self._text else "") + frame["delta"]
                 self._steered = False
@@ -255,7 +255,7 @@ class ResponseView(RunStreamView):
         name = response.status if response.status in {"completed", "incomplete"} else "failed"
         closed = self._close_message("completed" if calls else _message_status(run.state))
         called = [frame for call in calls for frame in self._call_of_client(call)]
-        # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
+        # Deltas can be merged after the run has ended, along with their numbers; the end is always sent.
         self._after = -1
         return [*said, *closed, *called, self._event(f"response.{name}", response=response)]
 

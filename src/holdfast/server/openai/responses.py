@@ -67,7 +67,7 @@ History: TypeAlias = tuple[HistoryMessage, ...]
 
 
 class ResponseNote(msgspec.Struct, omit_defaults=True):
-    """What a response was created with and its run doesn't store; a note that is purged with the session."""
+    """Parameters of a response that its run doesn't store, in a note that is purged with the session."""
 
     previous: str | None = None
     conversation: str | None = None
@@ -75,7 +75,7 @@ class ResponseNote(msgspec.Struct, omit_defaults=True):
 
 
 class OpenAIResponsesRoutes:
-    """What the routes under /v1/responses do."""
+    """The routes under /v1/responses."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
         self._deps = deps
@@ -157,7 +157,7 @@ class OpenAIResponsesRoutes:
         return replace(context, by_hermes=is_hermes(request), page=page)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
-        """What to call when the client leaves, if the run is to end with it."""
+        """Return a callback for a disconnect, if the run should end then."""
         return None if wanted.is_detached else self._disconnects.read_by(row)
 
     def _feed(self, row: RunRow, context: ResponseContext, view: ResponseView) -> OpenAIFeed:
@@ -172,7 +172,7 @@ class OpenAIResponsesRoutes:
 
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
-            raise bad_request("Missing or empty 'input': say what the model should do", param="input")
+            raise bad_request("Missing or empty 'input': describe what the model should do", param="input")
         await self._deps.put_images_inline(wanted.input, param="input")
         return parse_messages(
             await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"
@@ -243,7 +243,7 @@ class OpenAIResponsesRoutes:
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
     async def _store_note(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
-        """What the response was asked with, as far as later readers need it on disk."""
+        """Store the parameters of the response for later readers."""
         store, response = self._deps.store, response_id(row.run_id, after=after)
         if wanted.store is False:
             try:

@@ -1,4 +1,4 @@
-"""What the OpenAI-compatible routes share: settings, errors, runs as streams, headers."""
+"""Shared by the OpenAI-compatible routes: settings, errors, streams, headers."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -36,7 +36,7 @@ from holdfast.values import NO_TOOLS, OPENAI, OutputFormat, RunSettings
 encode = msgspec.json.Encoder().encode
 
 TASK_HEADER = "x-holdfast-task"
-BREAK = "\n\n"  # between what is said before and after a person's message or a tool
+BREAK = "\n\n"  # between text before and after a person's message or a tool call
 
 # The HTTP status of a provider's failure: one that OpenAI clients know how to handle.
 _STATUSES = {
@@ -100,15 +100,15 @@ class RunStreamView(Protocol):
     """A run as one of the OpenAI protocols streams it."""
 
     def begin(self) -> list[bytes]:
-        """What comes before anything happened."""
+        """Return the frames before the first event."""
         ...
 
     def add(self, frame: hermes.Frame, run: RunReadModel) -> list[bytes]:
-        """What an event that hermes has a frame for adds."""
+        """Return the frames of an event that has a hermes frame."""
         ...
 
     def end(self, ended: ResponseSpan) -> list[bytes]:
-        """What comes after the last."""
+        """Return the frames after the last event."""
         ...
 
     def cut_off(self, why: Problem) -> list[bytes]:

@@ -34,7 +34,7 @@ ESTIMATE = {"X-Holdfast-Estimate": "true"}
 
 
 class OpenAIContextRoutes:
-    """What POST /v1/responses/input_tokens and /compact do for an agent."""
+    """POST /v1/responses/input_tokens and /compact for an agent."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
@@ -64,7 +64,7 @@ class OpenAIContextRoutes:
         return json_response(counted, headers=ESTIMATE)
 
     async def compact(self, request: Request, body: bytes) -> Any:
-        """POST /v1/responses/compact for an agent: a run of its own, in a session of its own."""
+        """POST /v1/responses/compact for an agent: a separate run in a new session."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, CompactResponseRequest)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
@@ -73,7 +73,7 @@ class OpenAIContextRoutes:
         if sent is None:
             given = await self._given(wanted.input, wanted.previous_response_id or "")
             if not given.messages:
-                raise bad_request("There is nothing to summarize: send 'input'", param="input")
+                raise bad_request("Nothing to summarize: send 'input'", param="input")
             message = IncomingMessage(
                 text=f"{COMPACT} {wanted.instructions or ''}".strip(),
                 settings=RunSettings(purpose="compaction"),
@@ -104,7 +104,7 @@ class OpenAIContextRoutes:
         for at, one in enumerate(items if isinstance(items, list) else ()):
             if isinstance(one, dict) and one.get("role") is None and not one.get("type") and "id" not in one:
                 where = f"input[{at}].role"
-                raise bad_request(f"Missing '{where}': say who said it", param=where)
+                raise bad_request(f"Missing '{where}': set the role of the message", param=where)
         await self._deps.put_images_inline(items, param="input")
         resolved = await resolve_references(self._deps, items)
         given = parse_context(resolved, self._deps.limits, param="input")

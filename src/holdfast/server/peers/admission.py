@@ -40,7 +40,9 @@ class PeerAdmission:
         except SealRefused as error:
             raise _refused(error) from error
         if not self._is_known(scope["path"], seal.key):
-            text = f"Server {seal.asker} asks for a key that isn't valid here. Give all servers the same keys"
+            text = (
+                f"Server {seal.asker} forwarded a key that isn't valid here. Give all servers the same keys"
+            )
             raise Problem(403, text, code="peer_key_unknown")
         scope[PEER] = seal.asker
         return seal.key
@@ -62,13 +64,13 @@ async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive
         piece: bytes = message.get("body", b"")
         size += len(piece)
         if size > bytes_max:
-            text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+            text = f"The request body is larger than the limit of {bytes_max} bytes for this path"
             raise Problem(413, text, code="body_too_large")
         pieces.append(piece)
         is_more = message.get("more_body", False)
     body = b"".join(pieces)
     if sha256(body).hexdigest() != seal.body_digest:
-        raise _refused(SealRefused("its body is another one"))
+        raise _refused(SealRefused("its body doesn't match"))
     given = False
 
     async def again() -> Message:
@@ -82,6 +84,4 @@ async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive
 
 
 def _refused(error: SealRefused) -> Problem:
-    return Problem(
-        401, f"The seal of this question from another server is refused: {error}", code="peer_refused"
-    )
+    return Problem(401, f"Rejected the signature of another server's request: {error}", code="peer_refused")

@@ -1,4 +1,4 @@
-"""What only the server that works on a session knows: live lines, queue places, background jobs."""
+"""Live state of sessions: live lines, queue positions, background jobs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class SessionLives:
         self._asking: dict[str, asyncio.Task[SessionLive]] = {}
 
     def here(self, session_id: str) -> SessionLive:
-        """What this server knows."""
+        """Return this server's live state."""
         owner = self._supervisor.owner(session_id)
         logs = owner.logs if owner else {}
         queue = {
@@ -65,9 +65,9 @@ class SessionLives:
         )
 
     async def of(self, session_id: str) -> SessionLive:
-        """What the server that works on the session knows; waits for its answer, but not for long.
+        """Return the session's live state from the server that runs it, with a short timeout.
 
-        Processes in the background are asked for at every server that has the session's files.
+        Background processes are queried on every server that has the session's files.
         """
         if not self._peers.exist:
             return self.here(session_id)
@@ -134,14 +134,14 @@ class SessionLives:
         return self.here(session_id) if node is None else await self._answer_of(node, session_id)
 
     async def _of_others(self, session_id: str) -> list[SessionLive]:
-        """What servers say that have the volume with the session's files, and don't work on it."""
+        """Query servers that have the volume with the session's files but don't run it."""
         try:
             place = await self._store.place(session_id)
             if not place.home.startswith("volume:"):
                 return []
             nodes = [node for node in await self._store.nodes() if place.home in node.homes]
         except JournalError:
-            return []  # the owner isn't known either, and that is said
+            return []  # the owner is unknown too, and reported as such
         asked = [node for node in nodes if node.name != place.owner][:OTHERS_MAX]
         return await asyncio.gather(*[self._job_list(node, session_id) for node in asked])
 

@@ -23,7 +23,7 @@ from holdfast.server.problems import Problem
 
 ANSWER_S = 2.0  # how long a question about a session may take
 CONNECT_S = 2.0
-IDLE_S = 2.0  # a server closes idle connections after 5 s, and a POST that meets that is not sent again
+IDLE_S = 2.0  # servers close idle connections after 5 s, and an interrupted POST isn't retried
 SILENT_S = 60.0  # how long a request that was passed on may take before its answer begins, or go silent
 AGAIN_S = 3.0  # a server that gave no answer isn't asked again for so long
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -79,7 +79,7 @@ class Peers:
             await self._http.close()
 
     async def ask(self, node: Node, target: str, *, key_name: str) -> PeerAnswer | None:
-        """What GET says at another server; None if it doesn't say anything in time."""
+        """Send a GET to another server; None if it doesn't respond in time."""
         if not self.exist or self._silent_until_s.get(node.name, 0.0) > self._clock.monotonic_s():
             return None
         question = Question(node.name, "GET", target)
@@ -91,7 +91,7 @@ class Peers:
                     return PeerAnswer(response.status, body)
         except _FAILURES as error:
             self._silent_until_s[node.name] = self._clock.monotonic_s() + AGAIN_S
-            _log.info("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            _log.info("server %s didn't respond: %s", node.name, error or type(error).__name__)
             return None
 
     async def pass_on(
@@ -113,7 +113,7 @@ class Peers:
             async with asyncio.timeout(answer_s):
                 response = await self._send(node, question, key_name=request.scope[KEY_NAME], headers=headers)
         except _FAILURES as error:
-            _log.warning("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            _log.warning("server %s didn't respond: %s", node.name, error or type(error).__name__)
             raise no_answer(node, has) from error
         return PassedOn(response)
 
@@ -141,8 +141,8 @@ def no_answer(node: Node, has: str) -> Problem:
     where = f" at {node.url}" if node.url else ""
     return Problem(
         503,
-        f"Server {node.name} has {has}, and it doesn't answer{where}. Try again, or ask it "
-        "directly; if it can't be reached at all, check its server.node_url",
+        f"Server {node.name} has {has} but isn't responding{where}. Try again, or send the request to it "
+        "directly. If it's unreachable, check its server.node_url",
         code="server_silent",
         headers={"Retry-After": "2"},
     )

@@ -25,7 +25,7 @@ class SealRefused(Exception):
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True):
-    """Who asks, on behalf of which key; `mac` covers everything else and the request."""
+    """The calling server and the key it acts for. `mac` covers everything else and the request."""
 
     at_ms: int
     nonce: str
@@ -52,7 +52,7 @@ def target_of(scope: Scope) -> str:
 
 
 async def cluster_secret(notes: Notes) -> bytes:
-    """The secret of all servers that share the store; whoever needs it first makes it."""
+    """Return the secret of all servers that share the store. Created on first use."""
     while (found := await notes.note(NOTE)) is None:
         await notes.swap_note(NOTE, secrets.token_bytes(32), expected=None)
     return found
@@ -80,12 +80,12 @@ class Seals:
             raw = urlsafe_b64decode(header[:_SEAL_CHARS_MAX].encode())
             seal = msgspec.json.decode(raw, type=Seal)
         except (ValueError, NotBase64, msgspec.MsgspecError) as error:
-            raise SealRefused("it can't be read") from error
+            raise SealRefused("it's malformed") from error
         mac = self._mac(seal, Question(self._name, method, target))
         if not self.key or not hmac.compare_digest(mac.encode(), seal.mac.encode("utf-8", "replace")):
             raise SealRefused("it isn't valid here")
         if abs(self._clock.now_ms() - seal.at_ms) > WINDOW_MS:
-            raise SealRefused(f"it is not from the last {WINDOW_MS // 1000} seconds; compare the clocks")
+            raise SealRefused(f"it's older than {WINDOW_MS // 1000} seconds; compare the clocks")
         return seal
 
     def use(self, seal: Seal) -> None:
@@ -94,7 +94,7 @@ class Seals:
         while self._seen and next(iter(self._seen.values())) < now_ms - 2 * WINDOW_MS:
             self._seen.popitem(last=False)
         if seal.nonce in self._seen or len(self._seen) >= SEEN_MAX:
-            raise SealRefused("it was used already")
+            raise SealRefused("it was already used")
         self._seen[seal.nonce] = now_ms
 
     def _mac(self, seal: Seal, question: Question) -> str:

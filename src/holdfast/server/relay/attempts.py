@@ -1,4 +1,4 @@
-"""What takes the answer of one attempt at a relayed call: its bytes, on their way back to the client."""
+"""Receives the answer of one attempt of a relayed call and forwards its bytes to the client."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -35,7 +35,7 @@ class RelayReceiver(AnswerReceiver, Protocol):
 
 
 def _nothing() -> None:
-    """What is left to do before later output."""
+    """Do nothing before later output."""
 
 
 class PassThrough(RelayReceiver):

@@ -1,4 +1,4 @@
-"""A relayed call as a session of its own: the request, the answer as it came, and the call's record."""
+"""A relayed call as a separate session: the request, the unmodified answer and the call's record."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -26,7 +26,7 @@ from holdfast.values import RELAY, CallFinish, FilePart, OutcomeKind, RunSetting
 
 STOPPED = "stopped"
 REQUEST_FILE = "request.json"
-BY_CLIENT = "Passed on to the client, which runs its own tools."
+BY_CLIENT = "Forwarded to the client, which runs its own tools."
 
 
 class LoggedSink(RelaySink):

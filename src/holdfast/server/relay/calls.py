@@ -1,4 +1,4 @@
-"""A relayed call under way, apart from the connection of its client: a repeat of the request may join it."""
+"""A relayed call in progress, independent of its client's connection, so that a retry can join it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,9 +14,9 @@ from holdfast.server.relay.requests import RelayedRequest
 from holdfast.server.transport.repeats import COUNT_HEADER, Abandoned, is_repeat, request_name
 from holdfast.values import FailureKind
 
-CLIENT_LEFT = "the client left"
+CLIENT_LEFT = "the client disconnected"
 ERRORS = range(400, 600)
-# What the client is told if the provider itself said nothing.
+# The client's error if the provider sent none.
 _STATUSES: dict[FailureKind, int] = {
     "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
     "no_first_event": HTTPStatus.GATEWAY_TIMEOUT,
@@ -25,7 +25,7 @@ _STATUSES: dict[FailureKind, int] = {
     "local_bug": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
-_STOPPED = Problem(409, "Somebody stopped this call", code="stopped", headers={"X-Should-Retry": "false"})
+_STOPPED = Problem(409, "This call was stopped", code="stopped", headers={"X-Should-Retry": "false"})
 
 
 class RelayedCall:
@@ -68,7 +68,7 @@ class RelayedCall:
         except asyncio.CancelledError:
             self.output.fail(_STOPPED)
             raise
-        except Exception as error:  # noqa: BLE001  # it is logged there, and the client is told
+        except Exception as error:  # noqa: BLE001  # it's logged there, and reported to the client
             self.output.fail(problem_of(error))
             return
         if isinstance(ended, NoAnswer):
@@ -87,9 +87,9 @@ class RelayedCall:
 
 
 def problem_of_call(ended: NoAnswer) -> Problem:
-    """Why a call has no answer, if its provider has said nothing about it.
+    """Return the error of a call without a provider's error.
 
-    Packages that would ask again by themselves are told not to: all attempts have been made.
+    It tells packages with automatic retries not to retry: all attempts have been made.
     """
     said = ended.failure.status
     status = said if said in ERRORS else _STATUSES.get(ended.failure.kind, HTTPStatus.BAD_GATEWAY)
@@ -117,7 +117,7 @@ class DetachedCalls:
         return True
 
     def take(self, names: Sequence[str]) -> RelayedCall | None:
-        """The call that a request with these names may join; nobody else can join it then."""
+        """Return and claim the call that a request with these names can join."""
         found = [call for name in names if (call := self._calls.take(name)) is not None]
         for call in found:
             timer = self._timers.pop(call, None)
@@ -132,7 +132,7 @@ class DetachedCalls:
         return None
 
     async def close(self) -> None:
-        """End the calls that nobody has joined."""
+        """End the calls that no retry has joined."""
         left = list(self._timers)
         for call in left:
             self._timers[call].cancel()

@@ -41,7 +41,7 @@ OPENINGS = frozenset(
         "response.queued",
     }
 )
-# What only opens something; a model may think in silence after it.
+# Opening events; a model may think silently after them.
 STARTS = frozenset(
     {
         "content_block_start",
@@ -50,7 +50,7 @@ STARTS = frozenset(
         "response.reasoning_summary_part.added",
     }
 )
-# What stands for an event that Holdfast doesn't know: something was opened, or made.
+# Placeholders for unknown events: something was opened or created.
 OPENED, MADE = ItemOpened(-1, "tool"), ItemClosed(-1, "reasoning")
 
 

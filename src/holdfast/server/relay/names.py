@@ -37,7 +37,7 @@ class RelayNames:
         return (*same, *self.targets)[:1]
 
     def listed(self) -> list[str]:
-        """Every relayed name that can be listed; a pattern stands for names that nobody has said yet."""
+        """Return every relayed name that can be listed. Patterns can't."""
         plain = [name for name in self.models if not set(name) & set("*?[")]
         named = [target.name for target in self.targets]
         return list(dict.fromkeys([*plain, *named, *(target.model for target in self.targets)]))
@@ -48,5 +48,5 @@ class RelayNames:
 
 
 def agent_model(name: str) -> str:
-    """What an agent's name says about its target: the target's name, or else the name as it is."""
+    """Return the target in an agent's name, or else the name itself."""
     return name.removeprefix(AGENT_ON)

@@ -1,4 +1,4 @@
-"""What the client of a relayed call gets: nothing until there is content, then bytes as they come."""
+"""The response to the client of a relayed call: nothing until there is content, then bytes as they arrive."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -123,7 +123,7 @@ class RelayOutput:
             self._put(piece)
 
     def keep_alive(self) -> None:
-        """Show the client that the call is under way, in its own protocol."""
+        """Send the client a keep-alive in its own protocol."""
         if self.head is not None and self._is_between_frames and not self.is_over:
             self._show(self.surface.keep_alive)
 
@@ -132,7 +132,7 @@ class RelayOutput:
         self.is_whole = True
 
     def finish(self) -> None:
-        """End the response; what was to be saved is on disk, or its log was deleted."""
+        """End the response, once everything is on disk or its log was deleted."""
         self._put(self._secrets.flush())
         self._show_unsaved(self._put_count)
         self.is_over = True
@@ -142,7 +142,7 @@ class RelayOutput:
     def fail(self, problem: Problem) -> None:
         """End the response with an error: a status if nothing has been sent, otherwise an event.
 
-        What isn't on disk yet isn't sent any more.
+        Data that isn't on disk yet is no longer sent.
         """
         if self.head is None:
             headers = {"content-type": "application/json", **_lower(problem.headers)}

@@ -28,8 +28,8 @@ def plain_surface(path: str, targets: tuple[Target, ...]) -> Surface:
 def not_at_target(path: str, target: Target) -> Problem:
     """The target's protocol hasn't got the route."""
     text = (
-        f"The target {target.name} speaks another protocol ({target.wire}), which has no {path}. Choose a "
-        "model whose target has it"
+        f"The target {target.name} uses another protocol ({target.wire}), which has no {path}. Choose a "
+        "model whose target supports it"
     )
     return Problem(404, text, code="route_not_served", param="model")
 
@@ -37,7 +37,7 @@ def not_at_target(path: str, target: Target) -> Problem:
 def not_for_agents(name: str, path: str) -> Problem:
     """An agent was named where only models answer."""
     text = (
-        f"{name[:100]} is an agent, and {path} serves only relayed models: those that GET /v1/models lists "
+        f"{name[:100]} is an agent, but {path} serves only relayed models: those listed by GET /v1/models "
         "as owned by holdfast-relay. To run the agent, use /v1/chat/completions or /v1/responses"
     )
     return Problem(404, text, code="route_not_served", param="model")

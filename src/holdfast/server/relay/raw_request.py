@@ -18,7 +18,7 @@ _ESCAPED = re.compile(rb"\\u006[4-9a-fA-F]")  # a letter of "model" that a key m
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # of a name in small letters
 _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
 _USAGE = re.compile(rb'"include_usage"\s*:\s*true')
-# What only the endpoint and account that made it can read.
+# Readable only by the endpoint and account that created it.
 _BOUND = re.compile(
     rb'"(?:previous_response_id|previous_message_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*(?:"[^"]|\{)'
     rb'|"type"\s*:\s*"(?:redacted_thinking|item_reference|compaction)"'
@@ -205,7 +205,7 @@ def _duplicate(name: str = "model") -> Problem:
 
 
 def _bound_by(body: bytes, top: _Top, wire: Wire) -> str:
-    """What ties the request to one endpoint and account."""
+    """Return the field that binds the request to one endpoint and account; empty if none does."""
     if found := _BOUND.search(body):
         return found[0].decode().split('"')[3 if found[0].startswith(b'"type"') else 1]
     tools = cast("list[object]", top.tools) if isinstance(top.tools, list) else []

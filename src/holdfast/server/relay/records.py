@@ -21,7 +21,7 @@ _Waiting: TypeAlias = tuple[e.RelayCalled, asyncio.Future[None]]
 
 
 class CallRecords:
-    """Writes records; those that come while a write is under way go into the next one, together."""
+    """Writes records. Records that arrive during a write are batched into the next one."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -29,9 +29,9 @@ class CallRecords:
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, record: e.RelayCalled) -> None:
-        """Return once the record is on disk; if the store refuses it, it is tried again with the next one.
+        """Return once the record is on disk. If the store refuses it, it's retried with the next one.
 
-        If the caller is cancelled, the record is written all the same.
+        The record is written even if the caller is cancelled.
         """
         tried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((record, tried))
@@ -40,7 +40,7 @@ class CallRecords:
         await tried
 
     async def close(self) -> None:
-        """Wait for what is under way, and try once more what the store has refused."""
+        """Wait for pending writes, and retry refused records once."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if self._waiting:

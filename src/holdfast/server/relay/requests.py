@@ -28,7 +28,7 @@ from holdfast.values import Failure
 
 
 class SentAlong(msgspec.Struct, frozen=True):
-    """What goes up with the body: headers that may pass, the query, and where the request has been."""
+    """Sent with the body: forwarded headers, the query, and the `Via` header."""
 
     headers: Mapping[str, str]
     query: str

@@ -56,7 +56,7 @@ OUTPUT_TOKENS = 1024  # what a call is expected to make if its request sets no l
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """What outlives the requests: records that are being written, and calls whose client has left."""
+    """State that outlives requests: records being written, and calls whose client disconnected."""
 
     records: CallRecords
     detached: DetachedCalls
@@ -72,7 +72,7 @@ AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AgentEndpoints:
-    """What the routes do if the model's name is an agent's."""
+    """The handlers for agent names."""
 
     chat: AgentEndpoint
     responses: AgentEndpoint
@@ -81,7 +81,7 @@ class AgentEndpoints:
 
 
 class RelayRoutes:
-    """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
+    """POST /v1/chat/completions, /v1/responses and /v1/messages."""
 
     def __init__(self, deps: RouteDeps, kept: KeptCalls, agents: AgentEndpoints) -> None:
         self._deps = deps
@@ -302,7 +302,7 @@ class RelayRoutes:
 
 
 async def _off_loop(read: Callable[[bytes], T], body: bytes) -> T:
-    """What `read` finds in a body; a large one doesn't hold up the other requests."""
+    """Run `read` on a body, in a thread if it's large."""
     return await asyncio.to_thread(read, body) if len(body) >= LARGE_BYTES else read(body)
 
 
@@ -320,10 +320,10 @@ def _closed(sink: RelaySink, ended: Answer | NoAnswer | None) -> e.RelayCalled:
 async def _translated(
     raw: RawRequest, targets: tuple[Target, ...], options: ServerOptions
 ) -> tuple[tuple[Target, ...], Translation | None]:
-    """The targets that can answer, and the translation for those on other wires.
+    """Return the targets that can answer, and the translation for those on other wires.
 
-    What is bound to one endpoint and account stays there. A request that can't be translated still has the
-    targets on its own wire.
+    A request bound to one endpoint and account stays there. One that can't be translated only gets targets on
+    its own wire.
     """
     if raw.bound_by:
         if targets[0].wire != raw.wire:

@@ -88,7 +88,7 @@ def error_body(problem: Problem, *, wire: Wire) -> bytes:
 
 @dataclass(slots=True)
 class SentFrames:
-    """What an error event must continue: the response as it was created, and the number of its last event."""
+    """The state that an error event continues: the created response, and the number of its last event."""
 
     created: bytes = b""
     number: int = -1

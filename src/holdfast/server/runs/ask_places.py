@@ -1,4 +1,4 @@
-"""Where an ask is told: at the run that asks or, for a sub-agent's, at the run on top of its tree."""
+"""Locates a request: at its run or, for a sub-agent, at the root run of its tree."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class AskPlace:
 
 
 async def top_place(deps: RouteDeps, ask: AskRow) -> AskPlace:
-    """The run furthest up that was told of the ask; raises a Problem if the asking run is gone."""
+    """Return the topmost run with a copy of the request; raises a Problem if its run is gone."""
     place = AskPlace(await known_run(deps, ask.run_id), ask.seq)
     for _ in range(DEPTH_MAX):
         link = await parent_link(deps.store, place.row.session_id)

@@ -1,4 +1,4 @@
-"""What runs changed, over HTTP: see it, undo it, redo it."""
+"""Changes of runs over HTTP: show, undo, redo."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -100,7 +100,9 @@ class ChangeRoutes:
     @property
     def _undos(self) -> Undos:
         if self._known_undos is None:
-            raise Problem(409, "Undo is off. Set undo.enabled to true for runs to come", code="undo_off")
+            raise Problem(
+                409, "Undo is off. To enable it for future runs, set undo.enabled to true", code="undo_off"
+            )
         return self._known_undos
 
     async def preview(self, request: Request) -> Response:
@@ -191,7 +193,7 @@ def _previewed(run_id: str, preview: UndoPreview, *, of_files: bool) -> UndoPrev
 def _shown(found: FoundChanges, run: Run, snapshots: Snapshots, *, is_undone: bool) -> RunChanges:
     """Blocks."""
     uncovered = list(_not_covered(run, snapshots))
-    # What changed, and can't be put back, comes first.
+    # Changed paths, which can't be restored, come first.
     uncovered.sort(key=lambda one: not one.changed)
     return RunChanges(
         run_id=run.run_id,
@@ -241,7 +243,7 @@ def _files(found: FoundChanges, snapshots: Snapshots) -> Iterator[FileChanged]:
 
 
 def _not_covered(run: Run, snapshots: Snapshots) -> Iterator[FileNotCovered]:
-    """What the run's snapshots leave out, and whether it changed between the first and the last."""
+    """Yield paths excluded from the run's snapshots, and whether they changed during the run."""
     names = [bytes.fromhex(taken.snapshot) for taken in run.snapshots if taken.snapshot]
     if not names:
         return
@@ -264,7 +266,7 @@ def _problem(refused: CannotUndo) -> Problem:
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What the endpoints do."""
+    """Return the endpoint functions by name."""
     changes = ChangeRoutes(parts.deps)
     return {
         "changes.show": changes.changes,

@@ -10,7 +10,7 @@ from holdfast.server.runs.inputs import RunInputRoutes
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What these endpoints do."""
+    """Return the endpoint functions by name."""
     deps, runs = parts.deps, parts.runs
     inputs, grants, chat = RunInputRoutes(deps), GrantRoutes(deps), ChatRoutes(deps, runs)
     return {

@@ -55,7 +55,7 @@ async def response_row(deps: RouteDeps, response: str, *, param: str) -> RunRow:
 
 
 async def _may_be_seen(deps: RouteDeps, session_id: str, *, response: str) -> bool:
-    """A response is hidden by itself, or with its session, which is deleted at once and purged later."""
+    """Return whether a response is visible: neither hidden nor in a deleted session."""
     session = await deps.store.session(session_id)
     if session is None or session.purge_at_ms:
         return False
@@ -69,8 +69,8 @@ async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple
     if _is_taken_back(seen, row.run_id):
         raise Problem(
             409,
-            "This response no longer counts: its session was rewound, or its message was run again. Continue "
-            "after a newer response",
+            "This response was superseded: its session was rewound, or its message was run again. Continue "
+            "from a newer response",
             code="response_rewound",
             param="previous_response_id",
             headers=NO_RETRY,

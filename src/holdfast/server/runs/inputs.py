@@ -208,7 +208,7 @@ class RunInputRoutes:
         ask = run.person_asks.get(request.path_params["approval_id"])
         if ask is None or not isinstance(ask.asked, e.ApprovalAsked):
             raise Problem(
-                404, "The run has no approval with this id", code="approval_not_found", param="approval_id"
+                404, "No approval of this run has this id", code="approval_not_found", param="approval_id"
             )
         width = request.query_params.get("width", "exact")
         if width != "exact" and width != "similar":  # noqa: PLR1714  # type checkers follow this form
@@ -232,7 +232,7 @@ class RunInputRoutes:
         ask = run.person_asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
             raise Problem(
-                404, "The run has no question with this id", code="question_not_found", param="question_id"
+                404, "No question of this run has this id", code="question_not_found", param="question_id"
             )
         (result,) = answered_or_stale(
             await deps.inbox.answer_all({question_id: QuestionAnswer(answer, by=_who(request))})
@@ -255,7 +255,7 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
         case Sent():
             return json_response(started(sent), 202)
         case NotSent("busy"):
-            text = "The session has an active run or waiting messages. Stop the run, or clear the queue"
+            text = "The session has an active run or queued messages. Stop the run, or clear the queue"
             raise Problem(409, text, code="session_busy")
         case NotSent():
             raise not_sent(sent)
@@ -270,7 +270,7 @@ def _wanted_approvals(run: Run, wanted: ApprovalRequest, *, all_of_them: bool) -
     if approval_id is not None:
         known = run.person_asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
-            raise _not_pending(wanted, "The run has no approval with this id")
+            raise _not_pending(wanted, "No approval of this run has this id")
         if known.state != "open":
             raise _stale(wanted)
         return [known.asked]
@@ -342,7 +342,7 @@ def _one_of(**fields: str | None) -> str | None:
     given = {value for value in fields.values() if value is not None}
     if len(given) > 1:
         first, second = fields
-        raise bad_request(f"'{first}' and '{second}' disagree: send one of them", param=second)
+        raise bad_request(f"'{first}' and '{second}' disagree. Send only one", param=second)
     return next(iter(given), None)
 
 
@@ -364,7 +364,7 @@ def _message_of(said: SayRequest, limits: Limits) -> IncomingMessage:
     attached: Attached = {}
     text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:
-        raise bad_request("Missing or empty 'message': say what to tell the run", param="message")
+        raise bad_request("Missing or empty 'message'", param="message")
     return IncomingMessage(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
 
 

@@ -42,7 +42,7 @@ async def previews_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, str]:
 
 
 async def refusals_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, int]:
-    """How many actions of each ended run were refused, by its id; the run's last event says so."""
+    """Return the number of refused actions of each ended run, from its last event."""
     ended = [row for row in rows if row.status == "ended"]
     found = await log.read_each([(row.session_id, row.last_seq - 1) for row in ended], limit=1)
     return {row.run_id: _refused(near) for row, near in zip(ended, found, strict=True)}

@@ -37,7 +37,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Inco
     text, parts, earlier = _input(given, limits, param=name, attached=attached)
     parts = (*parts, *body.parts)
     if not text.strip() and not parts:
-        raise bad_request(f"Missing or empty '{name}': say what the run should do", param=name)
+        raise bad_request(f"Missing or empty '{name}': describe what the run should do", param=name)
     if _count(body, given) > limits.content_parts_max:
         raise too_many_parts(limits, param="parts" if body.parts else name)
     history = earlier or None
@@ -96,7 +96,7 @@ def output_tokens_max(options: ModelOptions) -> int:
 
 
 def budget_of(given: BudgetRequest | None) -> Budget | None:
-    """What a run may use up; raises a Problem that names the field."""
+    """Parse a run's budget; raises a Problem that names the field."""
     if given is None:
         return None
     limits = msgspec.structs.asdict(given)
@@ -166,7 +166,7 @@ def _input(
     ]
     *before, last = items
     if last.role != "user":
-        raise bad_request(f"The last message of '{param}' must be the user's", param=param)
+        raise bad_request(f"The last message of '{param}' must have the role user", param=param)
     text, parts = content_of(last.content, param=f"{param}[{len(before)}].content", attached=attached)
     return text, parts, history_of(enumerate(before), limits, param=param, attached=attached)
 

@@ -48,9 +48,12 @@ def accepted(sent: Sent, *, waiting_for: WaitedFor | None = None) -> Accepted:
         return answer
     what = _WAITS[waiting_for]
     if sent.mode == "queue":
-        note = f"The run before it waits for {what}. This message starts its own run after that one has ended"
+        note = f"The previous run is waiting for {what}. This message starts its own run after that one ends"
     else:
-        note = f"The run waits for {what}. The model gets your message after that, or when the wait expires"
+        note = (
+            f"The run is waiting for {what}. The model reads your message after that, or when the wait "
+            "expires"
+        )
     return replace(answer, waiting_for=waiting_for, note=note)
 
 
@@ -64,7 +67,7 @@ async def reserved_place(deps: RouteDeps) -> AsyncGenerator[None]:
     waiting_max = deps.limits.queued_runs_max
     with deps.supervisor.reserved_place(waiting_max=waiting_max, key=caller_name()) as has_room:
         if not has_room:
-            text = "Too many runs are waiting. Send the request again later"
+            text = "Too many runs are queued. Retry later"
             raise too_many(text, code="queue_full", retry_after_s=10)
         yield
 
@@ -75,14 +78,14 @@ def not_sent(why: NotSent) -> Problem:
         case "session_deleted":
             return Problem(409, "The session is deleted", code="session_deleted", param="session_id")
         case "queue_full":
-            text = "The session's queue is full. Send the message again later"
+            text = "The session's queue is full. Resend the message later"
             return too_many(text, code="queue_full", retry_after_s=5)
         case "busy":
             return Problem(
                 409, "The session already has an active run", code="session_busy", param="when_busy"
             )
         case "nothing_to_compact":
-            text = "There is nothing to compact: the conversation has no answer since the last summary"
+            text = "Nothing to compact: the conversation has no answer since the last summary"
             return Problem(409, text, code="nothing_to_compact")
         case "run_over":
-            return Problem(409, "The run has ended and takes no more input", code="run_not_accepting_steer")
+            return Problem(409, "The run has ended and accepts no more input", code="run_not_accepting_steer")

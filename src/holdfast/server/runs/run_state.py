@@ -74,7 +74,7 @@ def _used_by_children(run: Run) -> UsageShown | None:
 
 
 def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
-    """What a run that waits for a person needs from them."""
+    """Return the kind of request that a run is waiting for."""
     if run.status != "waiting_for_approval":
         return None
     kinds = {ask_kind(ask.asked) for ask in run.open_person_asks}

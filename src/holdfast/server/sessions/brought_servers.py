@@ -30,7 +30,7 @@ class BroughtServerRoutes:
             raise bad_request("'cwd' must be an absolute path", param="cwd")
         brought = self._deps.agent.brought
         if brought is None:
-            raise Problem(409, "This server takes no MCP servers of clients", code="not_available")
+            raise Problem(409, "This server doesn't accept client-supplied MCP servers", code="not_available")
         try:
             configs = [_config(one, wanted.cwd) for one in wanted.servers]
             status = await brought.bring(session_id, client_id, configs)

@@ -13,7 +13,7 @@ from holdfast.server.sessions.sessions import SessionRoutes
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """What these endpoints do."""
+    """Return the endpoint functions by name."""
     deps = parts.deps
     sessions, log, queue = SessionRoutes(deps, parts.purges), SessionLogRoutes(deps), QueueRoutes(deps)
     children, processes = ChildRoutes(deps), ProcessRoutes(deps)

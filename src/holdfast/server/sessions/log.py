@@ -146,7 +146,7 @@ class SessionLogRoutes:
             raise bad_request("'to_seq' isn't a seq of this session", param="to_seq")
         match await deps.inbox.rewind(session_id, wanted.to_seq):
             case "busy":
-                why = "The session has an active run or waiting messages. Stop the run, or clear the queue"
+                why = "The session has an active run or queued messages. Stop the run, or clear the queue"
                 raise Problem(409, why, code="session_busy")
             case "session_deleted":
                 raise session_not_found(session_id)
@@ -182,7 +182,7 @@ class SessionLogRoutes:
         for one in copied:
             if isinstance(one, e.GrantAdded) and one.scope == "session":
                 await note_session_grant(deps.store, SessionGrant(session_id, one.grant_id))
-        # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
+        # The copied events of runs need no owner: nothing runs in a log that doesn't exist yet.
         result = await deps.store.append(
             session_id,
             cast("list[e.Input]", copied),

@@ -17,7 +17,7 @@ ASKS_MAX = 1_000  # of sub-agents, at once
 
 
 class SessionLogs(Protocol):
-    """What this needs of a store, whether it can be written or not."""
+    """The required part of a store, read-only or not."""
 
     async def session(self, session_id: str) -> SessionRow | None:
         """One session's row."""

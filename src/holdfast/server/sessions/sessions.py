@@ -178,7 +178,7 @@ class SessionRoutes:
         """GET /api/sessions/{session_id}/live."""
         session_id = (await session_of(self._deps, request)).row.session_id
         lives = self._deps.lives
-        is_peer = PEER in request.scope  # it asks because this server is to know, so nobody else is asked
+        is_peer = PEER in request.scope  # forwarded requests are answered here, without forwarding them again
         return json_response(lives.here(session_id) if is_peer else await lives.of(session_id))
 
     async def move(self, request: Request) -> Response:
@@ -244,7 +244,10 @@ class SessionRoutes:
         try:
             await self._purges.purge(session_id)
         except RunsGoOn:
-            text = "The session is deleted, but one of its runs hasn't ended. It'll be purged once it has"
+            text = (
+                "The session is deleted, but one of its runs hasn't ended. It will be purged when the run "
+                "ends"
+            )
             raise Problem(503, text, code="runs_go_on", headers={"Retry-After": "15"}) from None
 
     async def undelete(self, request: Request) -> Response:
@@ -318,7 +321,7 @@ def _draft_note(session_id: str) -> str:
 
 
 def created_response(result: Appended | Declined | Replayed | KeyConflict, answer: object) -> Response:
-    """The response to a session that was to be created; raises a Problem if there is one with this id."""
+    """Build the response to a session's creation; raises a Problem if the id exists."""
     match result:
         case Appended():
             return json_response(answer, 201)

@@ -124,7 +124,7 @@ class HermesFeed(RunFeed):
 
 
 class SessionListChanges:
-    """Changes to the session list, numbered; a reader too far behind is told to reload the list."""
+    """Numbered changes to the session list. A reader too far behind has to reload the list."""
 
     KEPT = 256
 

@@ -20,7 +20,7 @@ from holdfast.interfaces.ids import client_call_id
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
-# What the page of hermes-webui listens for; its server hands on the names that it polls.
+# Event names for hermes-webui's page; its server forwards the names that it polls.
 WEB_UI_AGENT = "hermes-webui-"
 WEB_UI_NAMES: Mapping[str, str] = MappingProxyType(
     {"approval.request": "approval", "question.request": "clarify"}
@@ -65,12 +65,12 @@ TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
 _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "restart": (
-            "The server was restarted during this run, and on_restart says that such runs don't continue. "
-            "Everything so far is kept. Send the message again, or retry the run."
+            "The server restarted during this run, and on_restart is set not to resume it. Everything so "
+            "far is saved. Resend the message, or retry the run."
         ),
         "crash_loop": (
-            "The server restarted three times without progress, so this run wasn't tried again. Everything "
-            "so far is kept. Look for the cause in the server's log, then retry the run."
+            "The server restarted three times without progress, so this run wasn't resumed again. "
+            "Everything so far is saved. Check the server's log for the cause, then retry the run."
         ),
     }
 )
@@ -312,7 +312,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
 
 
 def preview(args: Mapping[str, object]) -> str:
-    """What a tool is about to do, in one line: its first argument that is text, or all of them."""
+    """Summarize a tool call in one line: its first text argument, or all arguments."""
     texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
     text = texts[0] if texts else msgspec.json.encode(args).decode() if args else ""
     return " ".join(text.split())[:PREVIEW_CHARS_MAX]

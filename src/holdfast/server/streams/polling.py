@@ -26,7 +26,7 @@ class NativePoll:
         self.at = max(row.first_seq - 1, after)
 
     def read(self, records: Sequence[Record]) -> list[tuple[int, bytes]]:
-        """What the client gets of the next records of the log, with their seqs."""
+        """Return the client's frames of the next log records, with their seqs."""
         self.at = records[-1].seq
         return [
             (record.seq, numbered(record.seq, record.body))
@@ -56,7 +56,7 @@ class HermesPoll:
         return self._reader.at
 
     def read(self, records: Sequence[Record]) -> list[tuple[int, bytes]]:
-        """What the client gets of the next records of the log, with their seqs."""
+        """Return the client's frames of the next log records, with their seqs."""
         try:
             read = self._reader.read(records)
         except FrameGone:

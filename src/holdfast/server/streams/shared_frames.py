@@ -165,5 +165,5 @@ class FrameReader:
         return found
 
     def behind(self, row: RunRow) -> "FrameReader":
-        """The same reader, with a replay of its own until it has caught up."""
+        """The same reader, with its own replay until it has caught up."""
         return FrameReader(row, self._shared, after=self._seen)

@@ -1,4 +1,4 @@
-"""What one response tells of a run, as the frames of another protocol."""
+"""The part of a run in one response, as frames of another protocol."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class SpanFeed(Feed):
         self._folds = folds
         self._row = row
         self.begins_after = after  # of the run's events, those up to here belong to earlier responses
-        self.is_over = False  # whether the response was told to its end
+        self.is_over = False  # whether the response was sent to its end
         self._used = Tally()
         self._told_upto = after  # a reader that fell behind reads some events again
         self._reader: FrameReader | None = None

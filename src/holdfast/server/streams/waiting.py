@@ -22,11 +22,11 @@ NO_RETRY = {"X-Should-Retry": "false"}
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpan:
-    """What one response tells of a run: all of it, or as far as calls that the client must run itself."""
+    """The part of a run in one response: all of it, or up to client tool calls."""
 
     run: RunReadModel
     client_ask: e.ClientToolsAsked | None = None
-    person_ask: e.PersonAsked | None = None  # where a client is told of it instead of an answer
+    person_ask: e.PersonAsked | None = None  # where a client gets this instead of an answer
     used: Tally = field(default_factory=Tally)
 
 
@@ -67,7 +67,7 @@ async def wait_for(
 
 
 async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> ResponseSpan:
-    """What `wait_for` would return, as far as the log has it."""
+    """Return the result of `wait_for`, if the log has it."""
     used, at = Tally(), max(after, row.first_seq - 1)
     while records := await deps.store.read(row.session_id, after=at, limit=READ_AT_ONCE):
         for event in (record.event for record in records if run_of(record.event) == row.run_id):
@@ -124,7 +124,7 @@ async def _ended(
                 run = await deps.folds.run(row)
                 if run.state.person_asks[asked.ask_id].state == "open":
                     return ResponseSpan(run, person_ask=asked, used=used)
-    text = "The run's session is gone, or the server is shutting down"
+    text = "The run's session was deleted, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
 

@@ -61,7 +61,7 @@ async def read_sent(request: Request, limits: Limits, *, bytes_max: int = 0, wit
         waited_s = whole_s if now_s() >= end_s else limits.body_s
         raise Problem(
             408,
-            f"The request body didn't arrive within {waited_s:g} s. Send it again",
+            f"The request body didn't arrive within {waited_s:g} s. Retry",
             code="body_too_slow",
             headers={"Connection": "close"},
         ) from None
@@ -122,7 +122,7 @@ def _whole(value: Any) -> Any:
 
 
 def json_value(text: bytes | msgspec.Raw, kind: type[Body]) -> Body:
-    """JSON that was sent, as a value without fields of its own; raises a Problem if it can't be read."""
+    """Decode JSON to a plain value; raises a Problem if it's invalid."""
     try:
         return msgspec.json.decode(text, type=kind)
     except UNREADABLE as error:
@@ -194,7 +194,7 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
         and not set(session_id) & {"/", "\\"}
     )
     if is_automation(session_id):
-        raise bad_request(f"'{param}' begins with letters that are kept for automations", param=param)
+        raise bad_request(f"'{param}' starts with a prefix that is reserved for automations", param=param)
     if not fits:
         raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
     check_holds_no_secret(session_id, param=param)

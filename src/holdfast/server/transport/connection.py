@@ -21,12 +21,12 @@ from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, P
 
 _GARBLED = bad_request("This isn't a valid HTTP request", code="invalid_http")
 _METHOD = bad_request(
-    "The request doesn't begin with a known HTTP method such as GET or POST. Use http, not https",
+    "The request doesn't start with a known HTTP method such as GET or POST. Use http, not https",
     code="invalid_http",
 )
 _NO_PROXY = bad_request("CONNECT isn't supported: this server isn't a proxy", code="invalid_http")
 _OTHER_HOST = bad_request(
-    "The URL names another host than the Host header: this server isn't a proxy", code="invalid_http"
+    "The URL's host doesn't match the Host header: this server isn't a proxy", code="invalid_http"
 )
 _NO_ROOM = Problem(
     503,
@@ -134,11 +134,11 @@ class UnauthenticatedConnections:
 class DeadlinedConnection(HttpToolsProtocol):
     """Closes connections that send or read too slowly, or send too much outside of bodies.
 
-    Until a request brings a key, no more of its body is kept than a sign-in or a webhook needs, and it's
-    closed when there are too many like it.
+    Until a request is authenticated, only as much of its body is buffered as a sign-in or a webhook needs,
+    and it's closed when there are too many like it.
 
-    A body that a route reads has its deadline there, with an error response; the one here is for the rest
-    of a body that nobody reads.
+    A body that a route reads has its deadline there, with an error response; the one here is for the rest of
+    a body that no route reads.
     """
 
     deadlines = Limits()
@@ -202,8 +202,8 @@ class DeadlinedConnection(HttpToolsProtocol):
     def _parse(self, data: bytes) -> None:
         """Feed the parser; it stops after a request to upgrade to another protocol.
 
-        Such a request is served as if it hadn't asked. What the parser takes for the other protocol is
-        its body, so it's parsed again without the upgrade header.
+        The upgrade is ignored. The parser treats the body as data of the other protocol, so it's parsed again
+        without the upgrade header.
         """
         while data:
             try:
@@ -432,7 +432,7 @@ class _ClosedAfterBody:
 
 
 def _refusal_of(error: httptools.HttpParserError) -> Problem:
-    """What to say about bytes that the parser rejects; its own texts are fixed and repeat nothing."""
+    """Return the error for bytes that the parser rejects. Its messages are constant and repeat no input."""
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         return _METHOD
     if isinstance(error, httptools.HttpParserCallbackError):

@@ -1,4 +1,4 @@
-"""What is wrong with a field of a body, in the words of JSON: msgspec's errors name Python's types."""
+"""Translates msgspec's errors, which name Python types, to errors about JSON fields."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def field_problem(
     if missing:
         return bad_request(f"'{param}' is missing", param=param)
     if not param and (unknown := _UNKNOWN.search(reason)):
-        text = f"There's no field '{unknown['field']}'. The fields are {', '.join(choices)}"
+        text = f"Unknown field '{unknown['field']}'. The fields are {', '.join(choices)}"
         return bad_request(text, param=unknown["field"], code="unknown_field")
     if not param:
         return bad_request(f"The body must be a JSON object{_instead(reason)}")
@@ -81,7 +81,7 @@ def _sentence(reason: str, choices: Sequence[str]) -> str:
     if enum := _ENUM.fullmatch(reason):
         return f"it must be one of {', '.join(choices)}, not {enum['value']}" if choices else reason
     if unknown := _UNKNOWN.search(reason):
-        return f"there's no field {unknown['field']!r}"
+        return f"unknown field {unknown['field']!r}"
     expected = _EXPECTED.fullmatch(reason)
     if expected is None:
         return reason

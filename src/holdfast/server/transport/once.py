@@ -70,10 +70,10 @@ def _stored_form(given: str, deps: RouteDeps) -> str:
 def once_for(
     request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: IncomingMessage
 ) -> OnceKey | None:
-    """The key of a message for a session: the request's own, or one made from its client_id.
+    """Return the idempotency key of a message: the request's own, or one derived from its client_id.
 
-    Such an id names one message of one session, so the same message sent again is the same run; another text
-    under it is a mistake, and is refused.
+    A client_id identifies one message of one session, so a repeated message gets the same run. Another text
+    with the same id is refused.
     """
     key = once_key(request, body, deps)
     if key is not None or not message.client_id or not session_id:

@@ -44,7 +44,7 @@ class OpenFiles:
         return "health" if self.connections <= self.connections_max + HEALTH_PLACES else "none"
 
     def place(self, before: Place) -> Place:
-        """What a connection gets now, given what it got when it opened."""
+        """Return a connection's current admission, given its initial one."""
         return "served" if before == "health" and self.connections <= self.connections_max else before
 
     def gone(self) -> None:
@@ -56,7 +56,7 @@ class OpenFiles:
 
     @property
     def warning(self) -> str:
-        """What runs short, and what to do about it; empty if nothing does."""
+        """Describe the shortage and the fix; empty if there is none."""
         if self.is_short:
             return (
                 f"{self.used} of {self.allowed} open files are in use (ulimit -n), so some requests fail. "
@@ -64,8 +64,8 @@ class OpenFiles:
             )
         if self._is_full:
             return (
-                f"{self.connections_max} connections are open, the most that the limit on open files "
-                "allows (ulimit -n). More are refused until some are closed"
+                f"{self.connections_max} connections are open, the maximum for the open file limit (ulimit "
+                "-n). More are refused until some are closed"
             )
         return ""
 

@@ -1,7 +1,7 @@
-"""Requests that clients repeat by themselves, and what their first try has left behind.
+"""Automatic client retries, and the state left by the first attempt.
 
-The official packages repeat a request after a timeout or a lost connection, with the same bytes and a header
-that counts the repeats.
+The official packages retry after a timeout or a lost connection, with the same bytes and a retry count
+header.
 """
 
 from collections import OrderedDict
@@ -21,9 +21,9 @@ Left = TypeVar("Left")
 
 
 class Abandoned(Generic[Left]):
-    """What readers who left have left behind, by the name of their request; each is taken once, for a time.
+    """State left by disconnected readers, by request name. Each is returned once, for a limited time.
 
-    `drop` is called with what is no longer kept, because others came.
+    `drop` is called with evicted state.
     """
 
     def __init__(self, clock: Clock, *, kept_s: float, drop: Callable[[Left], None] | None = None) -> None:
@@ -41,7 +41,7 @@ class Abandoned(Generic[Left]):
                 self._drop(oldest)
 
     def take(self, name: str) -> Left | None:
-        """What an earlier request of this name has left; None if nothing, or if it was too long ago."""
+        """Return and remove the state of an earlier request with this name; None if missing or expired."""
         found = self._left.pop(name, None)
         if found is None:
             return None
@@ -55,7 +55,7 @@ def is_repeat(request: Request) -> bool:
 
 
 def request_name(request: Request, body: bytes) -> str:
-    """Who sent what, and where to."""
+    """Return a digest of the sender, the target and the body."""
     whose: str = request.scope[KEY_NAME]
     path: str = request.scope["path"]
     return sha256(b"\0".join([whose.encode(), path.encode("utf-8", "surrogateescape"), body])).hexdigest()

@@ -1,1 +1,1 @@
-"""What the server does by itself while it runs."""
+"""Background work of the server."""

@@ -25,10 +25,10 @@ class Disconnects:
     def read_by(
         self, row: RunRow, *, is_told_of_asks: bool = False, grace_s: float | None = None
     ) -> Callable[[], None]:
-        """Count one more reader; call what it returns when the reader is gone for any reason.
+        """Count one more reader, and return a callback for its disconnect.
 
-        A reader who is told of asks leaves while the run waits for a person, and returns with the answer.
-        `grace_s` is for a reader whose protocol says how long it may be away.
+        A reader that gets requests disconnects while the run waits for a person, and returns with the answer.
+        `grace_s` is for protocols that define how long a reader can be away.
         """
         grace_s = self._deps.limits.disconnect_grace_s if grace_s is None else grace_s
         self._readers[row.run_id] += 1

@@ -37,7 +37,7 @@ class ForeignPurges:
             await self._deps.clock.sleep_s(GATHER_S)
 
     async def _kept(self, session_ids: Sequence[str]) -> list[str]:
-        """Those of which this server keeps something, and which nobody works on here."""
+        """Return the sessions that this server has data of but doesn't run."""
         supervisor, snapshots = self._deps.supervisor, self._deps.agent.snapshots
         idle = [id_ for id_ in session_ids if not supervisor.is_busy(id_)]
 

@@ -23,7 +23,7 @@ async def publish_list_changes(deps: RouteDeps) -> None:
             if is_automation(session_id):
                 continue
             try:
-                # What a sub-agent asks is counted at the session on top.
+                # A sub-agent's requests are counted at the root session.
                 shown_id = await root_of(deps.store, session_id)
                 row = await _row(deps, shown_id)
                 if open_asks is None:

@@ -182,7 +182,7 @@ class Purges:
         end = LogEnd(known.epoch, await store.last_seq(session_id))
         if await self._is_still(known):
             if self._deps.agent.snapshots is not None:
-                # Before the log: after a crash in between, the purge is tried again.
+                # Before the log: after a crash in between, the purge is retried.
                 await self._deps.agent.snapshots.forget(session_id)
                 self.collect_soon()
             await store.purge(session_id, only=end, then=lambda: self._forget(session_id))

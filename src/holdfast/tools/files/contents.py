@@ -36,7 +36,7 @@ class Stamp:
 
 
 class FilesSeen:
-    """What each session last saw of each file, so that it does not overwrite unseen changes.
+    """Each session's last view of each file, so that it doesn't overwrite unseen changes.
 
     Kept in memory only: after a restart nothing is known, and nothing is refused because of that.
     """
@@ -56,7 +56,7 @@ class FilesSeen:
             self._sessions.popitem(last=False)
 
     def last(self, session_id: str, path: str) -> Stamp | None:
-        """What the session last saw."""
+        """Return the session's last view."""
         return self._sessions.get(session_id, OrderedDict[str, Stamp]()).get(path)
 
 
@@ -118,7 +118,9 @@ def _put_in_place(spot: Spot, unfinished: str, *, is_new: bool) -> None:
         try:
             os.link(unfinished, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
         except FileExistsError as error:
-            raise ChangedMeanwhile(f"{spot.inside} has just been made by someone else; read it.") from error
+            raise ChangedMeanwhile(
+                f"{spot.inside} was just created by someone else. Read it first."
+            ) from error
         except OSError:
             pass  # not every file system has hard links
         else:
@@ -131,7 +133,7 @@ def _insist_unchanged(spot: Spot, was: Stamp | None) -> None:
     now = spot.look()
     before = (was.mtime_ns, was.bytes) if was else None
     if (now and (now.st_mtime_ns, now.st_size)) != before:
-        raise ChangedMeanwhile(f"{spot.inside} has just been changed by someone else; read it again.")
+        raise ChangedMeanwhile(f"{spot.inside} was just changed by someone else. Read it again.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -29,23 +29,23 @@ _PLACES_NAMED = 10
 
 
 class WriteFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to write."""
+    """A file to write."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
-    content: Annotated[str, Meta(description="The whole new text of the file.")]
+    content: Annotated[str, Meta(description="The full new text of the file.")]
 
 
 class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to replace."""
+    """Text to replace."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     old_text: Annotated[
         str,
         Meta(
-            min_length=1, description="The exact text to replace, without line numbers; it must occur once."
+            min_length=1, description="The exact text to replace, without line numbers. It must occur once."
         ),
     ]
-    new_text: Annotated[str, Meta(description="The text to put in its place.")]
+    new_text: Annotated[str, Meta(description="The replacement text.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
@@ -65,8 +65,8 @@ class WriteFile(_ChangesFiles):
     args_type = WriteFileArgs
     spec = spec_of(
         WRITE_FILE,
-        "Create a file in the workspace, with any folders it needs, or replace a file's whole text. "
-        "To change part of a file, use edit_file.",
+        "Create a file in the workspace, including missing folders, or replace a file's full text. To "
+        "change part of a file, use edit_file.",
         args=WriteFileArgs,
     )
 
@@ -109,8 +109,8 @@ class EditFile(_ChangesFiles):
     args_type = EditFileArgs
     spec = spec_of(
         EDIT_FILE,
-        "Replace an exact piece of text in a workspace file. The old text must occur exactly once "
-        "unless replace_all is set. Read the file first: an edit is refused if the file has changed since.",
+        "Replace exact text in a workspace file. The old text must occur exactly once unless replace_all "
+        "is set. Read the file first: the edit is refused if the file has changed since.",
         args=EditFileArgs,
     )
 
@@ -151,19 +151,19 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PathRefused(
-            f"{given.path} is not UTF-8 (byte {error.start:,}), so it cannot be edited."
+            f"{given.path} isn't UTF-8 (byte {error.start:,}), so it can't be edited."
         ) from error
     old, new = given.old_text, given.new_text
     if "\n" in text and text.count("\n") == text.count("\r\n"):
         # All its lines end with CRLF, but models write and were shown LF.
         old, new = _with_crlf(old), _with_crlf(new)
     if old == new:
-        raise PathRefused("The new text equals the old text: nothing to change.")
+        raise PathRefused("The new text is the same as the old text.")
     places = text.count(old)
     if places == 0:
         raise PathRefused(
-            f"The old text is not in {given.path}. It must match exactly, including spaces and indentation; "
-            "read the file again."
+            f"The old text isn't in {given.path}. It must match exactly, including spaces and indentation. "
+            "Read the file again."
         )
     if places > 1 and not given.replace_all:
         lines = ", ".join(map(str, _lines_with(text, old)))
@@ -178,7 +178,7 @@ def unified_diff(path: str, before: str, *, after: str) -> str:
     """The change as a person reads it, bounded."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     was, now = len(old), len(new)
-    # What is the same at both ends need not be compared: a long file with one changed line is still shown.
+    # Common lines at both ends aren't compared, so a long file with one changed line still gets a diff.
     skipped = max(0, _lines_in_common(old, new) - _DIFF_CONTEXT)
     old, new = old[skipped:], new[skipped:]
     cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
@@ -208,7 +208,7 @@ def _moved_down(heading: str, lines: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """What a change would do to the file as it is now, even if it would be refused."""
+    """The effect of a change on the current file, even if it would be refused."""
 
     diff: str = ""
     problem: str = ""
@@ -226,9 +226,9 @@ def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], byt
         try:
             after = change(b"")
         except PathRefused as refused_anyway:
-            return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
+            return _Preview(problem=f" (it would currently be refused: {refused_anyway})")
     except PathRefused as refused:
-        return _Preview(problem=f" (as it is now, it would be refused: {refused})")
+        return _Preview(problem=f" (it would currently be refused: {refused})")
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
     return _Preview(diff, before=before)
@@ -274,14 +274,14 @@ def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:
 
 def _insist_on_fresh(spot: Spot, now: Stamp, *, seen: Stamp | None) -> None:
     if seen is not None and seen.differs(now):
-        raise PathRefused(f"{spot.inside} has changed since it was last read; read it again, then change it.")
+        raise PathRefused(f"{spot.inside} has changed since it was last read. Read it again, then change it.")
 
 
 def _bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise PathRefused(f"Character {error.start:,} of the text cannot be written as UTF-8.") from error
+        raise PathRefused(f"Character {error.start:,} of the text can't be encoded as UTF-8.") from error
 
 
 def _with_crlf(text: str) -> str:

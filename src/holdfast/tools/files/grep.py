@@ -43,7 +43,7 @@ def search(
 
 def above_for(real: str) -> str:
     """The prefix for a path before checking whether it is secret."""
-    return "" if is_secret(real) else real  # whoever searches a place for secrets was allowed to
+    return "" if is_secret(real) else real  # searching a path for secrets was approved
 
 
 def _matches(folder_fd: int, name: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, str]]:

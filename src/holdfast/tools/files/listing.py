@@ -27,10 +27,10 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to list."""
+    """A folder to list."""
 
     path: Annotated[
-        str, Meta(description="The folder, relative to the workspace; the workspace if empty.")
+        str, Meta(description="The folder, relative to the workspace. Default: the workspace.")
     ] = ""
     glob: Annotated[
         str,
@@ -39,7 +39,7 @@ class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Only files that match, such as *.py or src/**/test_*.py, at any depth.",
         ),
     ] = ""
-    depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="How many levels to go down.")] = DEPTH
+    depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="Maximum depth.")] = DEPTH
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class ListFiles(Tool):
     spec = spec_of(
         LIST_FILES,
         "List files and folders in the workspace. Folders end with /, links with @. Caches, version "
-        "control and Holdfast's own folders are named but not opened.",
+        "control and Holdfast's own folders are listed but not opened.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(
@@ -93,9 +93,7 @@ class ListFiles(Tool):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         if listing.cut:
-            listing.lines.append(
-                f"[only the first {len(listing.lines):,} are shown; narrow the listing down]"
-            )
+            listing.lines.append(f"[only the first {len(listing.lines):,} are shown; narrow the listing]")
         return ToolResult("\n".join(listing.lines) or "(nothing)")
 
 

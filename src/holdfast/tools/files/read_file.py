@@ -27,12 +27,12 @@ _LOOK_BYTES = 8 * 1024
 
 
 class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to read."""
+    """A file to read."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
-    first_line: Annotated[int, Meta(ge=1, description="The first line to show, counted from 1.")] = 1
-    lines: Annotated[int, Meta(ge=1, le=10_000, description="How many lines to show at most.")] = 2_000
-    numbered: Annotated[bool, Meta(description="Put its number before each line.")] = True
+    first_line: Annotated[int, Meta(ge=1, description="The first line to show, starting at 1.")] = 1
+    lines: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of lines to show.")] = 2_000
+    numbered: Annotated[bool, Meta(description="Prefix each line with its number.")] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _lines_of_a_large_file(spot: Spot, given: ReadFileArgs, give_up: Event) -> L
             if give_up.is_set():
                 raise PathRefused("Stopped.")
         chunk = chunk.split(b"\n", to_skip)[to_skip] if chunk else b""
-        # What can be shown is small, so a few chunks hold it, however long the lines are.
+        # The shown part is small, so a few chunks contain it, however long the lines are.
         while chunk.count(b"\n") <= given.lines and len(chunk) < 4 * CHARS_MAX + _CHUNK_BYTES:
             more = file.read(_CHUNK_BYTES)
             if not more:
@@ -156,7 +156,7 @@ def _text(found: Lines, given: ReadFileArgs) -> str:
     if last == found.total and found.first == 1:
         return "\n".join(shown)
     whole = f" of {found.total:,}" if found.total else ""
-    further = "" if last == found.total else f"; read on with first_line={last + 1}"
+    further = "" if last == found.total else f"; continue with first_line={last + 1}"
     return "\n".join([*shown, f"[lines {found.first:,} to {last:,}{whole}{further}]"])
 
 

@@ -28,17 +28,15 @@ _BYTES_ENOUGH = 128 * 1024
 
 
 class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to search for."""
+    """A pattern to search for."""
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2_000, description="A regular expression.")]
     path: Annotated[str, Meta(description="The folder to search, relative to the workspace.")] = ""
     glob: Annotated[
         str, Meta(max_length=500, description="Only files that match, such as *.py or src/**.")
     ] = ""
-    literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
-    ignore_case: Annotated[bool, Meta(description="Ignore the difference between upper and lower case.")] = (
-        False
-    )
+    literal: Annotated[bool, Meta(description="Treat the pattern as plain text.")] = False
+    ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
 
 
 class Enough(Sink):
@@ -59,7 +57,7 @@ class Enough(Sink):
         return len(self._data) >= _BYTES_ENOUGH or self._data.count(b"\n") > MATCHES_MAX
 
     def lines(self) -> list[str]:
-        """What came, by line."""
+        """Return the output by line."""
         if self._rest:
             self._keep([self._rest])
             self._rest = b""
@@ -92,9 +90,9 @@ class SearchFiles(Tool):
     args_type = SearchFilesArgs
     spec = spec_of(
         SEARCH_FILES,
-        "Search the text of files in the workspace with a regular expression; shows path:line:text. "
-        f"At most {MATCHES_MAX} matches, {MATCHES_IN_FILE_MAX} of one file. "
-        "Files that may hold secrets are left out; read them by name.",
+        "Search the text of files in the workspace with a regular expression. Returns path:line:text, up "
+        f"to {MATCHES_MAX} matches and {MATCHES_IN_FILE_MAX} per file. Files that may contain secrets are "
+        "skipped; read them by name.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(
@@ -123,7 +121,7 @@ class SearchFiles(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(SearchFilesArgs, args)
         if "\0" in given.pattern or "\0" in given.glob:
-            return ToolResult("A pattern cannot contain a NUL character.", ok=False)
+            return ToolResult("A pattern can't contain a NUL character.", ok=False)
         try:
             folder = (
                 await self._workspaces(call.workspace).bound_to(call.judged_paths).open_folder(given.path)
@@ -151,7 +149,7 @@ class SearchFiles(Tool):
         )
         ended = await run_command(command, sink, marker=marker, patience_s=SEARCH_S)
         if ended.why == "not_started":
-            return ended, f"The search could not be started: {ended.error}"
+            return ended, f"Couldn't start the search: {ended.error}"
         # 2 is an error, also one that some file could not be read; then there may be matches all the same.
         failed = ended.why == "exited" and ended.code == 2 and not _is_match(sink.lines())  # noqa: PLR2004
         return ended, "\n".join(sink.lines()) or "The search failed." if failed else ""
@@ -214,7 +212,7 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
 
 def _left_out(folder: Folder, glob: str) -> Iterator[str]:
     if glob and not glob.startswith("!"):
-        # What lets folders of this name in lets in those that git ignores, too: only if it must.
+        # Including folders of this name also includes ignored ones, so do it only if needed.
         last = re.sub(r"[]}\\]", "/*", glob).rpartition("/")[2]  # up to there anything may fit, also a slash
         if fnmatchcase(FILE_ONLY, last.lower()):
             yield from (f"--iglob=!{FILE_ONLY}", f"--iglob={FILE_ONLY}/")
@@ -238,5 +236,5 @@ def _text(lines: list[str], ended: ProcessEnd, folder: Folder) -> str:
     if ended.why == "deadline":
         shown.append(f"[the search was stopped after {SEARCH_S:g} s; there may be more]")
     elif ended.why == "enough" or len(lines) > MATCHES_MAX:
-        shown.append("[there are more matches; narrow the search down]")
-    return "\n".join(shown) or "No match."
+        shown.append("[there are more matches; narrow the search]")
+    return "\n".join(shown) or "No matches."

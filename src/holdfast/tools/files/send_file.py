@@ -25,22 +25,22 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 
 class SendFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to send."""
+    """A file to send."""
 
     path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
     caption: Annotated[
-        str, Meta(max_length=CAPTION_CHARS_MAX, description="A short text that goes with the file.")
+        str, Meta(max_length=CAPTION_CHARS_MAX, description="A short caption for the file.")
     ] = ""
 
 
 class SendFile(Tool):
-    """Sends a file; whoever runs the chat delivers what the log says, once."""
+    """Sends a file. The chat's owner delivers it from the log, exactly once."""
 
     args_type = SendFileArgs
     spec = spec_of(
         SEND_FILE,
-        "Send a file of the workspace to the user in the chat, for example an image, a PDF or a log. Files "
-        f"can be up to {WHOLE_BYTES_MAX // (1024 * 1024)} MB.",
+        "Send a workspace file to the user in the chat, such as an image, a PDF or a log. Up to "
+        f"{WHOLE_BYTES_MAX // (1024 * 1024)} MB.",
         args=SendFileArgs,
     )
     traits = ToolTraits(idempotent=True, patience_s=60.0, place="workspace")
@@ -71,12 +71,12 @@ class SendFile(Tool):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         if not data:
-            return ToolResult(f"{inside} is empty, and chats take no empty files.", ok=False)
+            return ToolResult(f"{inside} is empty, and chats don't accept empty files.", ok=False)
         name = Path(inside).name[-NAME_CHARS_MAX:]
         kind = image_type(data) or guess_type(name)[0] or UNKNOWN_TYPE
         blob = await call.blobs.put_blob(data)
         sent = SentFile(blob=blob, name=name, media_type=kind, caption=given.caption)
-        return ToolResult(f"{inside} ({byte_count(len(data))}) is on its way to the chat.", sent=sent)
+        return ToolResult(f"{inside} ({byte_count(len(data))}) is being sent to the chat.", sent=sent)
 
 
 def _read(workspace: Workspace, given: SendFileArgs, give_up: Event) -> tuple[bytes, str]:

@@ -37,7 +37,7 @@ def walk(folder: str, *, into: Callable[[os.DirEntry[str]], str]) -> Iterator[os
 
 
 def below(path: str) -> Below:
-    """What a copy of the path would include, without following links, up to a bound; blocks."""
+    """List the files in a copy of the path, without following links, up to a limit. Blocks."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Keeps paths inside the workspace, however they are spelled and even if a link is swapped meanwhile.
 
-What is guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
+Guaranteed: a path is walked from the opened workspace, one name at a time, each folder opened from
 its opened parent without following links. Links are read and followed here, so one is followed only
 if it stays inside; ".." returns to the folder that the walk came from. The file is then used through its
 opened parent. A link that is swapped between check and use is therefore refused, not followed; and a path
@@ -8,7 +8,7 @@ that was judged leads where it led then, or is refused, even if both are inside.
 files are opened; devices, FIFOs and sockets are refused before they are touched. So are `kept_out` paths,
 Holdfast's own files: opening and closing its database here would release this process's locks on it.
 
-What is not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
+Not guaranteed: a hard link to a file outside looks like any file inside, and a folder that someone
 moves out of the workspace while it is in use is still used.
 """
 
@@ -57,7 +57,7 @@ class Spot:
     inside: str  # its path in the workspace, links resolved
 
     def look(self) -> os.stat_result | None:
-        """What is there, or None."""
+        """Return the file's status, or None."""
         try:
             return os.stat(self.name, dir_fd=self.folder_fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class Spot:
         """Open a regular file for reading; raises PathRefused for anything else."""
         found = self.look()
         if found is None:
-            raise PathMissing(f"{self.inside} does not exist.")
+            raise PathMissing(f"{self.inside} doesn't exist.")
         self.insist_on_a_file(found)
         # Not blocking, should a FIFO have taken its place since the look.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -144,9 +144,7 @@ class Workspace:
     def _make_folder(self, folder_fd: int, inside: str) -> None:
         here = self._real(inside)
         if self._only and not any(is_within(place, here) for place in self._only):
-            raise PathRefused(
-                f"The path leads to {inside} now, which is not where it led when it was approved."
-            )
+            raise PathRefused(f"The path now resolves to {inside}, not to the file that was approved.")
         os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
 
     def _real(self, inside: str) -> str:
@@ -154,15 +152,13 @@ class Workspace:
 
     def _insist_on_place(self, spot: Spot) -> None:
         if self._only and self._real(spot.inside) not in self._only:
-            raise PathRefused(
-                f"The path leads to {spot.inside} now, which is not where it led when it was approved."
-            )
+            raise PathRefused(f"The path now resolves to {spot.inside}, not to the file that was approved.")
 
     def folder(self, path: str) -> Folder:
         """Open a folder, for the caller to close."""
         with self.spot(path) as spot:
             if spot.look() is None:
-                raise PathMissing(f"{spot.inside} does not exist.")
+                raise PathMissing(f"{spot.inside} doesn't exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
             real = self._real(spot.inside)
             below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
@@ -206,7 +202,7 @@ class _Walk:
 
     def to(self, path: str, *, missing: Callable[[int, str], None]) -> Spot:
         if len(path) > PATH_CHARS_MAX or "\0" in path:
-            raise PathRefused("That is not a valid path.")
+            raise PathRefused("Invalid path.")
         ahead = deque(self._parts(path))
         links = 0
         while ahead:
@@ -231,7 +227,7 @@ class _Walk:
         inside = "/".join([*self._names, *names]) or "."
         real = str(Path(self._real, inside))
         if any(is_within(real, own) for own in self._kept_out):
-            raise PathRefused(f"{inside} belongs to Holdfast: no tool reads or writes there.")
+            raise PathRefused(f"{inside} belongs to Holdfast, so tools can't access it.")
         return inside
 
     def _parts(self, path: str) -> list[str]:
@@ -246,7 +242,7 @@ class _Walk:
 
     def _up(self) -> None:
         if not self._names:
-            raise PathRefused(f"That path leads out of the workspace {self._real}.")
+            raise PathRefused(f"That path is outside the workspace {self._real}.")
         os.close(self._fds.pop())
         self._names.pop()
 
@@ -271,7 +267,7 @@ def _link(name: str, folder_fd: int) -> str | None:
 
 
 def _no_folder(_folder_fd: int, inside: str) -> None:
-    raise PathMissing(f"The folder {inside} does not exist.")
+    raise PathMissing(f"The folder {inside} doesn't exist.")
 
 
 @contextmanager
@@ -282,7 +278,7 @@ def _saying_why(path: str) -> Generator[None]:
         raise PathRefused(str(error)) from error
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise PathRefused(f"{path}: part of the path is not a folder, or it has just changed.") from error
+            raise PathRefused(f"{path}: part of the path isn't a folder, or it just changed.") from error
         raise PathRefused(f"{path}: {error.strerror}.") from error
     except UnicodeEncodeError as error:
-        raise PathRefused("That is not a valid path.") from error
+        raise PathRefused("Invalid path.") from error

@@ -1,1 +1,1 @@
-"""What git would do in a repository, found out without running git."""
+"""Inspects repositories without running git."""

@@ -72,7 +72,7 @@ def _is_module(folder: str, root: str, entries: list[os.DirEntry[str]]) -> bool:
 
 
 def _odd(entry: os.DirEntry[str]) -> str:
-    """What kind of special file an entry is; empty for a regular one."""
+    """Return the kind of special file of an entry; empty for a regular file."""
     if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
         return ""
     try:

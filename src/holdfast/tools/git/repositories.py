@@ -31,7 +31,7 @@ _OPTIONAL = ":(optional)"  # what git takes off the name of a file that need not
 
 
 def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository:
-    """What a git command in the directory would obey; `git_dir` is the folder it is told to use, if any."""
+    """Find the settings and hooks that a git command in the directory would use, or in `git_dir`."""
     look = _Look(workspace, directory)
     try:
         if git_dir:
@@ -207,7 +207,7 @@ class _Look:
                 continue  # there is none, or git may not look there either
             if len(names) > HOOKS_MAX:
                 self.doubts.append(f"{folder} has more than {HOOKS_MAX} files, which may be hooks.")
-            # What has an ending is an example.
+            # Hooks with an extension are examples.
             self.hooks += sorted(one for one in names if "." not in one and os.access(folder / one, os.X_OK))
 
     def _look_at_alternates(self, objects: Path, inside: tuple[str, ...]) -> None:

@@ -30,7 +30,7 @@ Bringer: TypeAlias = tuple[str, str]  # a session, and a client of it
 
 @dataclass(slots=True)
 class _Brought:
-    """What one client brought."""
+    """One client's servers."""
 
     configs: tuple[McpServerConfig, ...]
     servers: "McpServers"
@@ -89,7 +89,7 @@ class BroughtServers:
     async def _open(self, bringer: Bringer, configs: Sequence[McpServerConfig]) -> _Brought:
         if len(configs) > SERVERS_MAX or len(self._brought) >= BROUGHT_MAX:
             raise BadMcpServer(
-                f"A client can bring up to {SERVERS_MAX} MCP servers, and {BROUGHT_MAX} clients can."
+                f"The limit is {SERVERS_MAX} MCP servers per client, and {BROUGHT_MAX} clients."
             )
         servers = await asyncio.to_thread(self._connect, "/".join(bringer), configs)
         until_s = self._clock.steady_s() + self._lease_s
@@ -103,7 +103,7 @@ class BroughtServers:
             await known.closing.aclose()
 
     async def _watch(self) -> None:
-        """End what nobody has renewed."""
+        """Close servers whose lease expired."""
         while True:
             await self._clock.sleep_s(self._lease_s / 4)
             now_s = self._clock.steady_s()

@@ -19,7 +19,7 @@ class BadMcpServer(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOAuthConfig:
-    """What is known of a sign-in beforehand; everything else is discovered."""
+    """The configured part of a sign-in; everything else is discovered."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
@@ -55,7 +55,7 @@ class McpServerConfig:
         if not self.name.strip() or len(self.name) > NAME_CHARS_MAX or not self.name.isprintable():
             raise BadMcpServer(f"An MCP server needs a printable name of 1 to {NAME_CHARS_MAX} characters.")
         if bool(self.command) == bool(self.url):
-            raise BadMcpServer(f"MCP server {self.name!r}: give either command or url.")
+            raise BadMcpServer(f"MCP server {self.name!r}: set either command or url.")
         if self.url and not self.host:
             raise BadMcpServer(f"MCP server {self.name!r}: the url must be http:// or https:// with a host.")
         if self.command and not self.command[0]:
@@ -67,7 +67,7 @@ class McpServerConfig:
             raise BadMcpServer(f"MCP server {self.name!r}: client_metadata_url must be https:// with a path.")
         for header, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(header) or not value.isascii() or not value.isprintable():
-                raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} cannot be sent.")
+                raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} can't be sent.")
 
     @property
     def host(self) -> str:
@@ -89,7 +89,7 @@ class McpPatience:
 
     connect_s: float = 30.0  # from its start to its list of tools
     list_s: float = 30.0  # a list that is asked for again
-    ping_s: float = 5.0  # a server that did not answer in time is asked whether it lives
+    ping_s: float = 5.0  # an unresponsive server is pinged
     wait_s: float = 10.0  # a call waits so long for a server that is being started
     cancel_s: float = 1.0  # a cancelled call waits so long for its cancellation to be written
     exit_s: float = 1.0  # after its standard input was closed, before it is killed

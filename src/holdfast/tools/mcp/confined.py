@@ -33,9 +33,9 @@ class ServerConfiner:
     profiles: ServerProfiles
 
     def confinement(self, label: str, config: McpServerConfig) -> Confinement | None:
-        """What a server runs in; None if it runs without a sandbox. Looks at files, so it blocks.
+        """Return a server's confinement; None without a sandbox. Reads files, so it blocks.
 
-        Only bubblewrap can hide the secrets of a home folder that is readable otherwise.
+        Only bubblewrap can hide the secrets of an otherwise readable home folder.
         """
         if config.access is None or (sandbox := self.opened()).backend != "bubblewrap":
             return None
@@ -47,18 +47,20 @@ class ServerConfiner:
 
 
 def variables(confinement: Confinement | None) -> dict[str, str]:
-    """What a server's environment says about the sandbox: uv keeps its tools beside its cache."""
+    """Return the sandbox's variables for a server's environment: uv keeps its tools next to its cache."""
     return {"UV_TOOL_DIR": f"{confinement.profile.home}/.cache/uv-tools"} if confinement else {}
 
 
 def blocked(profile: Profile, said: str) -> str:
-    """What the sandbox seems to have kept a server from, by what the server said; blocks."""
+    """Guess from a server's output what the sandbox blocked. Blocks."""
     found = list(dict.fromkeys(_blocked(profile, said)))[:_NAMED_MAX]
     if found:
         return f'the sandbox {" and ".join(found)}; set mode = "off" there to run it without a sandbox'
     if profile.network == "on" and _SOCKETS.search(said):
-        return f'the sandbox refuses Unix sockets; set mode = "off" under {_SETTING} to run it without'
-    return f'it ran in the sandbox; if that is in its way, set mode = "off" under {_SETTING}'
+        return (
+            f'the sandbox blocks Unix sockets; set mode = "off" under {_SETTING} to run it without a sandbox'
+        )
+    return f'it ran in the sandbox; if that\'s the cause, set mode = "off" under {_SETTING}'
 
 
 def _blocked(profile: Profile, said: str) -> Iterator[str]:

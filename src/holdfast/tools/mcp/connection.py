@@ -65,7 +65,7 @@ _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | Input
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """What to call: the server's own name of a tool, and its arguments."""
+    """A call: the server's own name of a tool, and its arguments."""
 
     tool: str
     args: Mapping[str, object]
@@ -176,7 +176,7 @@ class McpConnection:
         return task
 
     async def give_up(self, call: asyncio.Task[Answer], *, within_s: float) -> None:
-        """Cancel the call by protocol, and wait up to a limit until the server is told."""
+        """Send a cancellation to the server, with a time limit."""
         call.cancel()
         self.suspect = True
         self.news.set()
@@ -208,7 +208,7 @@ class McpConnection:
                 input_responses=responses or None,
                 request_state=answer.request_state,
             )
-        raise MCPError(INVALID_REQUEST, f"it asked for more input {ROUNDS_MAX} times")
+        raise MCPError(INVALID_REQUEST, f"it requested more input {ROUNDS_MAX} times")
 
     async def _sent(
         self, params: CallToolRequestParams, *, progress: ProgressFnT, is_first: bool
@@ -262,12 +262,12 @@ class McpConnection:
         del context
         asking = self._asking()
         if asking is None:
-            why = "Holdfast asks a person only for a tool call, and cannot tell which call this is for"
+            why = "Holdfast prompts users only for tool calls, and can't tell which call this is for"
             return ErrorData(code=INVALID_REQUEST, message=why)
         try:
             return await asking.elicit(params)
         except BadForm as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"Holdfast cannot show this: {error}")
+            return ErrorData(code=INVALID_REQUEST, message=f"Holdfast can't show this: {error}")
 
     async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
         del context

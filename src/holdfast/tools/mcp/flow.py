@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
-# Codes of our own, for answers that we give in the server's place.
+# Our own codes, for responses that we send in the server's place.
 NOT_SENT = 48_001  # the server has not seen the request
 CUT_OFF = 48_002  # the server may have seen the request
 REFUSED = 48_003  # the server answered with an HTTP status alone
@@ -127,9 +127,9 @@ def values_in(message: bytes) -> int:
 class Metered:
     """The stream that the SDK's session reads.
 
-    Answers always pass. The rest, which nobody asked for, passes within an allowance; beyond it is dropped,
-    and reading slows down, since the SDK makes a task of each message. That the tools changed is never lost:
-    it is told to `tools_changed` however often it comes, and goes no further.
+    Responses always pass. Unsolicited messages pass within an allowance; more are dropped, and reading slows
+    down, since the SDK creates a task for each message. Tool list changes are never lost: each is reported to
+    `tools_changed` and not passed on.
     """
 
     def __init__(

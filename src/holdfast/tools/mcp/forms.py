@@ -85,7 +85,7 @@ class FormField:
         return any(_SECRET.search(_CAMEL.sub(" ", text).replace("_", " ")) for text in asked)
 
     def shown(self) -> str:
-        """What is asked, in words."""
+        """Return the question's text."""
         name = self.title or plain(self.name, chars_max=_FIELD_NAME_CHARS)
         text = f"{name} ({self._wanted()}{'' if self.required else ', optional'})"
         if self.description:
@@ -301,7 +301,7 @@ def _kind_of(name: str, schema: Mapping[str, object]) -> tuple[FieldKind, tuple[
             return "number", ()
         case _:
             pass
-    raise BadForm(f"its field {plain(name, chars_max=_FIELD_NAME_CHARS)!r} has a type that forms do not have")
+    raise BadForm(f"its field {plain(name, chars_max=_FIELD_NAME_CHARS)!r} has an unsupported type")
 
 
 def _options(schema: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -102,7 +102,7 @@ class _Body(httpx2.AsyncByteStream):
                     await self._weighed(held[end : found.end()])
                     end = found.end()
             if len(held) - end > self._limits.bytes_max:
-                raise BodyBroken(f"the answer is larger than {self._limits.bytes_max:,} bytes")
+                raise BodyBroken(f"the response is larger than {self._limits.bytes_max:,} bytes")
             if end:
                 yield self._redact(bytes(held[:end]))
                 del held[:end]
@@ -124,7 +124,7 @@ class _Body(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                raise BodyBroken("the answer took too long") from None
+                raise BodyBroken("the response took too long") from None
             except httpx2.TransportError as error:
                 raise BodyBroken(f"the connection broke: {error}") from error
             yield chunk
@@ -135,7 +135,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What one exchange may take: until when on the clock of its call, and how many bytes."""
+    """The limits of one exchange: its deadline on the call's clock, and its bytes."""
 
     timer: CallTimer
     deadline_s: float | None
@@ -175,7 +175,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it, and answer in the server's place if that fails."""
-        # A server can make the SDK connect again and again, without a pause if it says so.
+        # A server can make the SDK reconnect repeatedly, without a pause if it requests that.
         await asyncio.sleep(self._allowance.book())
         if self.is_of_sign_in(request):
             return await self._of_sign_in(request)
@@ -204,19 +204,21 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         except SignInAddressRefused as error:
             return self._not_signed_in(request, str(error))
         except (httpx2.TransportError, TimeoutError) as error:
-            return self._not_signed_in(request, f"no answer from {place}: {str(error) or 'it took too long'}")
+            return self._not_signed_in(
+                request, (f"no response from {place}: {str(error) or 'it took too long'}")
+            )
         body = _Body(response, limits, redact=bytes)
         response.stream = body
         if _is_packed(response):
             await body.aclose()
-            return self._not_signed_in(request, f"the answer of {place} is compressed")
+            return self._not_signed_in(request, f"the response from {place} is compressed")
         return response
 
     def _not_signed_in(self, request: httpx2.Request, why: str) -> httpx2.Response:
         if isinstance(self._auth, PersonAuth):
             raise SignInFailed(why)
         # The SDK would end the connection, but the tokens can be renewed later.
-        _log.warning("MCP server %s: the sign-in could not be renewed: %s", self._config.name, why)
+        _log.warning("MCP server %s: couldn't renew the sign-in: %s", self._config.name, why)
         return httpx2.Response(502, request=request)
 
     @staticmethod
@@ -226,11 +228,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     @staticmethod
     async def said(response: httpx2.Response) -> str:
-        """What an error says in words."""
+        """Describe an error."""
         try:
             return msgspec.json.decode(await response.aread(), type=_Failure).error.message
         except (msgspec.DecodeError, httpx2.StreamError):
-            return f"it answered with HTTP status {response.status_code}"
+            return f"it returned HTTP status {response.status_code}"
 
     async def aclose(self) -> None:
         """Close what is open."""
@@ -247,7 +249,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
                 return _NOTIFY_S if _is_notification(request) else self._patience_s + _LONGER_S
 
     def _failed(self, request: httpx2.Request, error: Exception, *, code: int) -> httpx2.Response:
-        text = str(error) or ("it did not answer in time" if isinstance(error, TimeoutError) else repr(error))
+        text = str(error) or ("it didn't respond in time" if isinstance(error, TimeoutError) else repr(error))
         if request.method != "POST":
             if code == NOT_SENT:
                 self.lost(text)
@@ -259,17 +261,17 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     ) -> httpx2.Response:
         body, status = _Body(response, limits, redact=self._redact), response.status_code
         if status == _NOT_FOUND and "mcp-session-id" in request.headers:
-            text = "it has forgotten this session"
+            text = "it no longer knows this session"
             if request.method == "GET":
                 self.lost(text)
             return _answer(request, 404, code=NOT_SENT, text=text, closing=body)
         # Compressed, a small body could become a large one after it was measured; it was not asked for.
         if _is_packed(response) and request.method == "POST":
-            return _answer(request, 502, code=REFUSED, text="its answer is compressed", closing=body)
+            return _answer(request, 502, code=REFUSED, text="its response is compressed", closing=body)
         if text := self._wants_sign_in(response):
             return _answer(request, status, code=REFUSED, text=text, closing=body, challenge=response)
         if status in _NO_SUCH_PLACE or (status >= _FIRST_ERROR and _kind_of(response) != "application/json"):
-            text = f"it answered with HTTP status {status}"
+            text = f"it returned HTTP status {status}"
             code = NOT_STREAMABLE if status in {*_NO_SUCH_PLACE, 400} else REFUSED
             return _answer(request, status, code=code, text=text, closing=body)
         response.stream = body
@@ -279,9 +281,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if self._auth is not None:
             return wants_sign_in(self._config.name, response)
         if response.status_code in {401, 403} and _kind_of(response) != "application/json":
-            return (
-                f"it answered with HTTP status {response.status_code}; check its headers in the configuration"
-            )
+            return f"it returned HTTP status {response.status_code}; check its headers in the configuration"
         return ""
 
 
@@ -335,7 +335,7 @@ def _is_notification(request: httpx2.Request) -> bool:
 
 def sockets(url: str) -> httpx2.AsyncHTTPTransport:
     """The limited transport; imports and reads certificates, so call it off the loop."""
-    # Without TLS nobody needs the certificates, and reading them takes a while.
+    # The certificates aren't needed without TLS, and reading them takes a while.
     tls = url.startswith("https:")
     context = httpx2.create_ssl_context(trust_env=False) if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     limits = httpx2.Limits(max_connections=64, max_keepalive_connections=8)
@@ -350,7 +350,7 @@ def client_on(
         transport=transport,
         headers={**config.headers, "accept-encoding": "identity"},
         auth=auth,
-        # How long a request may take is said by the transport; here only how long it may take to begin.
+        # The transport limits the duration of a request; this only limits the time until it starts.
         timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
         trust_env=False,
     )

@@ -1,4 +1,4 @@
-"""What the model is told about a server's tools: unambiguous names and limited descriptions.
+"""Names and descriptions of a server's tools for the model: unambiguous and bounded.
 
 Everything here comes from an untrusted server.
 """
@@ -60,7 +60,7 @@ def spec_for(name: str, server: str, *, description: str, schema: Mapping[str, o
 
 def plain(text: str, *, chars_max: int, keep: str = "") -> str:
     """Text without control codes and invisible characters, up to a length."""
-    # What is far too long is cut before it is read: cleaning a megabyte for one line is a waste.
+    # Overlong text is cut first: cleaning a megabyte for one line is a waste.
     text = cleaned(text[: 4 * chars_max])
     text = "".join(one if one in keep or _is_visible(one) else " " if one.isspace() else "" for one in text)
     text = text.strip()
@@ -95,7 +95,7 @@ def _cleaned_name(name: str) -> str:
 
 
 def _numbered(wanted: Mapping[str, str], *, chars_max: int) -> dict[str, str]:
-    # Who bears its name unchanged keeps it; the others take what is left, in order of their own names.
+    # Unchanged names are kept; the others get what is left, in order of their own names.
     given: dict[str, str] = {}
     taken: set[str] = set()
     for own in sorted(wanted, key=lambda own: (own != wanted[own], own)):
@@ -116,14 +116,14 @@ def _schema(schema: Mapping[str, object]) -> dict[str, object]:
     try:
         size_bytes = len(msgspec.json.encode(schema))
     except (RecursionError, TypeError, ValueError) as error:
-        raise ToolLeftOut("its input schema is not JSON") from error
+        raise ToolLeftOut("its input schema isn't JSON") from error
     if size_bytes > SCHEMA_BYTES_MAX:
         raise ToolLeftOut(f"its input schema has {size_bytes:,} bytes, more than {SCHEMA_BYTES_MAX:,}")
     kept = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     properties = _plain_properties(kept.get("properties"))
     odd = [name for name in properties if not _PROPERTY_NAME.fullmatch(name)]
     if odd:
-        raise ToolLeftOut(f"a model cannot be told of an argument named {plain(odd[0], chars_max=80)!r}")
+        raise ToolLeftOut(f"models don't accept an argument named {plain(odd[0], chars_max=80)!r}")
     kept["properties"] = properties
     required = kept.pop("required", None)
     if isinstance(required, list):

@@ -1,7 +1,7 @@
-"""Signing in to an MCP server: the SDK's OAuth, with what is kept of it, and with nobody there.
+"""Sign-in to MCP servers: the SDK's OAuth, with stored tokens, and without a browser.
 
-While a server is used, no person waits in front of a browser. So `TokenAuth` sends and renews the tokens that
-it has, and otherwise notes how the server asked. `PersonAuth` is for the command that signs in.
+While a server is used, no person is in front of a browser. So `TokenAuth` sends and renews its tokens, and
+otherwise records the server's challenge. `PersonAuth` is for the sign-in command.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _TOKENS_KEPT = 8
 
 
 class SigningPerson(Protocol):
-    """Who signs in: shows the page's address, and waits until the person comes back from it."""
+    """The interactive part of a sign-in: shows the page's URL, and waits until the person returns from it."""
 
     redirect_uri: str
 
@@ -50,13 +50,13 @@ class SigningPerson(Protocol):
         ...
 
     async def came_back(self) -> AuthorizationCodeResult:
-        """What the page sent along."""
+        """Return the parameters from the sign-in page."""
         ...
 
 
 @dataclass(slots=True)
 class _Storage:
-    """What the SDK keeps, in our file; `provider` is set before it is used."""
+    """The SDK's token storage, in our file. `provider` is set before use."""
 
     file: SignInFile
     config: McpOAuthConfig
@@ -177,7 +177,7 @@ class _FileAuth(OAuthClientProvider):
             del self._seen[next(iter(self._seen))]
 
     def redacted(self, data: bytes) -> bytes:
-        """What a server said, without the tokens that we gave it."""
+        """Remove our tokens from a server's text."""
         return Redactor(self._seen).redact_bytes(data) if self._seen else data
 
 
@@ -323,14 +323,14 @@ def _is_challenge(response: httpx2.Response) -> bool:
 
 
 def wants_sign_in(name: str, response: httpx2.Response) -> str:
-    """What a person is told if the server wants a sign-in; empty if it does not."""
+    """Return the hint to sign in; empty if the server doesn't need it."""
     if not _is_challenge(response):
         return ""
     if response.status_code == _FORBIDDEN:
         scope = extract_field_from_www_auth(response, "scope") or ""
         more = f" ({scope[:200]})" if scope.isprintable() and scope else ""
-        return f"it wants more permissions{more}; run `holdfast mcp-sign-in {name}` to give them"
-    return f"it wants you to sign in; run `holdfast mcp-sign-in {name}`"
+        return f"it needs more permissions{more}; run `holdfast mcp-sign-in {name}` to grant them"
+    return f"it needs you to sign in; run `holdfast mcp-sign-in {name}`"
 
 
 def _dumped(model: BaseModel | None) -> dict[str, object]:

@@ -25,7 +25,7 @@ from holdfast.tools.mcp.names import plain
 QUESTIONS_MAX = 60  # per call, so that a server cannot ask for ever
 TRIES_MAX = 3  # answers to one field that do not fit
 ACCEPT = "Accept"
-OPENED = "I have opened it"
+OPENED = "I've opened it"
 URL_CHARS_MAX = 2_000
 WARNING = (
     "Warning: this looks like a request for a password or another secret. MCP servers must not ask for "
@@ -33,13 +33,13 @@ WARNING = (
     "you're sure."
 )
 _MESSAGE_CHARS = 3_000
-_OVER = "The call is over, so nobody is asked."
+_OVER = "The call has ended, so the user wasn't prompted."
 _CANCEL = ElicitResult(action="cancel")
 _DECLINED = ElicitResult(action="decline")
 
 
 class CallTimer:
-    """The deadlines of one call; they stand still while a person is asked."""
+    """The deadlines of one call, paused while a person is prompted."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -112,12 +112,12 @@ class OpenCall:
         """Ask, within limits; raises NobodyAnswered."""
         self.questions += 1
         if self.questions > QUESTIONS_MAX:
-            raise NobodyAnswered(f"The MCP server {self.server} asks too much.")
+            raise NobodyAnswered(f"The MCP server {self.server} sent too many requests.")
         with self.timer.asking():
             return await self._asked(text, choices)
 
     async def _asked(self, text: str, choices: tuple[str, ...]) -> str:
-        # A task of its own: the server's request may outlive the call, but the question must not.
+        # A separate task: the server's request may outlive the call, but the question mustn't.
         if self.is_over:
             raise NobodyAnswered(_OVER)
         asking = asyncio.ensure_future(self.call.ask(text, choices))
@@ -132,7 +132,7 @@ class OpenCall:
             self._asking.discard(asking)
 
     async def close(self) -> None:
-        """Ask no more; nobody waits for an answer afterwards."""
+        """Withdraw open questions, and ask no more."""
         self.is_over = True
         for asking in self._asking:
             asking.cancel()
@@ -142,11 +142,12 @@ class OpenCall:
     async def _link(self, wanted: ElicitRequestURLParams) -> ElicitResult:
         host = safe_host(wanted.url)
         if not host:
-            raise BadForm("its link is not one that a browser should open")
+            raise BadForm("its link isn't safe to open in a browser")
         message = plain(wanted.message, chars_max=_MESSAGE_CHARS, keep="\n")
         text = (
-            f"The MCP server {self.server} asks you to open a page of {host}:\n{wanted.url}\n\n{message}\n\n"
-            "Holdfast does not open it. Check the address, then open it in your browser and follow the steps."
+            f"The MCP server {self.server} asks you to open a page on "
+            f"{host}:\n{wanted.url}\n\n{message}\n\nHoldfast doesn't open it. Check the URL, then open it "
+            "in your browser and follow the steps."
         )
         answer = await self.ask(text, (OPENED, DECLINE))
         return ElicitResult(action="accept") if answer.strip() == OPENED else _refusal(answer)
@@ -163,7 +164,7 @@ class OpenCall:
         for index, one in enumerate(fields):
             others = [other.title or plain(other.name, chars_max=100) for other in fields[index + 1 :]]
             place = f" ({index + 1} of {len(fields)})" if len(fields) > 1 else ""
-            then = f"\nAsked next: {', '.join(others)}" if others else ""
+            then = f"\nNext: {', '.join(others)}" if others else ""
             warning = f"{WARNING.format(server=self.server)}\n\n" if one.wants_secret else ""
             text = f"{warning}{intro}\n\n{one.shown()}{place}{then}"
             found = await self._field(one, text, whole=fields if index == 0 else ())
@@ -211,7 +212,7 @@ def safe_host(url: str) -> str:
 
 
 def _without_value(one: FormField, answer: str) -> dict[str, FormValue] | ElicitResult | None:
-    """What an answer means that gives no value; None if it is no such answer."""
+    """Interpret an answer without a value; None if it has one."""
     word = answer.strip().casefold()
     if word == SKIP.casefold() and one.is_optional:
         return {} if one.default is None else {one.name: one.default}

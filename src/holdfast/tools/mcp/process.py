@@ -38,9 +38,9 @@ class Exited:
 
     def __str__(self) -> str:
         if self.survivors:
-            return f"it does not die: {', '.join(map(str, self.survivors))}"
+            return f"it can't be killed: {', '.join(map(str, self.survivors))}"
         if self.code is None:
-            return f"it could not be started: {self.error}"
+            return f"it couldn't be started: {self.error}"
         if self.code < 0:
             return f"it was killed by {_signal(-self.code)}"
         return f"it exited with code {self.code}"
@@ -115,7 +115,7 @@ class ServerProcess:
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            self._wake.call()  # the loop is closed: nobody wants this server any more
+            self._wake.call()  # the loop is closed, so this server is no longer needed
 
     def _lived(self) -> Exited:
         try:
@@ -160,7 +160,7 @@ class ServerProcess:
             reap_adopted(scope)
         finally:
             pump.close()
-        # Collected last: while its entry is there, nobody else gets its pid or its group.
+        # Reaped last: until then, no other process gets its pid or group.
         code = process.poll() if survivors else process.wait()
         if code is not None:
             code = self._command.code(code)

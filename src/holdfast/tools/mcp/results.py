@@ -67,7 +67,7 @@ async def tool_result(result: CallToolResult, blobs: Blobs) -> ToolResult:
     blob = ""
     if left_out:
         blob = await blobs.put_blob(text.encode("utf-8", "replace"))
-        shown = f"{shown}\n[{left_out}; the whole text is kept as blob {blob}]"
+        shown = f"{shown}\n[{left_out}; the full text is stored as blob {blob}]"
     if not shown.strip() and not parts:
         shown = "(no output)"
     return ToolResult(shown, ok=not result.is_error, parts=parts, blob=blob)
@@ -85,16 +85,16 @@ async def _parts(gathered: _Gathered, blobs: Blobs) -> tuple[_Part, ...]:
     for binary in gathered.binaries:
         size = f"{plain(binary.media_type, chars_max=80) or 'data'}, {len(binary.data):,} bytes"
         if len(parts) == PARTS_MAX:
-            gathered.texts.append(f"[{size}: left out, there are more than {PARTS_MAX}]")
+            gathered.texts.append(f"[{size}: omitted, there are more than {PARTS_MAX}]")
             continue
         blob = await blobs.put_blob(binary.data)
-        # A provider refuses the whole request for an image that is not what it is said to be.
+        # A provider rejects the whole request for an image with a wrong media type.
         kind = media_type_of(binary.data)
         name = plain(binary.name, chars_max=200)
         if kind and len(binary.data) <= IMAGE_BYTES_MAX:
             parts.append(ImagePart(blob=blob, media_type=kind, name=name))
         else:
-            gathered.texts.append(f"[{size}: kept as blob {blob}, not shown]")
+            gathered.texts.append(f"[{size}: stored as blob {blob}, not shown]")
             parts.append(FilePart(blob=blob, media_type="application/octet-stream", name=name or "data"))
     return tuple(parts)
 
@@ -104,7 +104,7 @@ def _gathered(result: CallToolResult) -> _Gathered:
     for block in result.content[:BLOCKS_MAX]:
         _take(block, gathered)
     if len(result.content) > BLOCKS_MAX:
-        gathered.texts.append(f"[{len(result.content) - BLOCKS_MAX:,} more parts are left out]")
+        gathered.texts.append(f"[{len(result.content) - BLOCKS_MAX:,} more parts omitted]")
     structured = result.structured_content
     if structured is not None and not _is_said(structured, gathered.texts):
         gathered.texts.append(msgspec.json.encode(structured).decode())
@@ -133,17 +133,15 @@ def _take_binary(encoded: str, media_type: str, *, name: str, gathered: _Gathere
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        gathered.texts.append(
-            f"[{plain(media_type, chars_max=80) or 'data'}: not readable, its base64 is broken]"
-        )
+        gathered.texts.append(f"[{plain(media_type, chars_max=80) or 'data'}: invalid base64]")
     else:
         gathered.binaries.append(_Binary(data, media_type, name))
 
 
 def _is_said(structured: object, texts: list[str]) -> bool:
-    """Whether the texts already contain it: servers send both forms for different clients.
+    """Return whether the texts already contain it: servers send both forms for different clients.
 
-    Many put what they say under one name of their own, since structured content must be an object.
+    Many wrap their text in a single field, since structured content must be an object.
     """
     inner: object = structured
     if isinstance(structured, dict) and len(named := cast("dict[str, object]", structured)) == 1:

@@ -48,13 +48,13 @@ class McpStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Where a server belongs: the folder that it is told of, and where sign-ins are kept (None: nowhere)."""
+    """The root folder of a server, and where its sign-in is stored (None: nowhere)."""
 
     workspace: Path = Path()
     sign_ins: Path | None = None
 
     def sign_in_file(self, config: McpServerConfig) -> SignInFile | None:
-        """The file of the server's sign-in; None if it has keys of its own, or can have none."""
+        """Return the file of the server's sign-in; None if it has its own keys or can't sign in."""
         has_key = any(name.lower() == "authorization" for name in config.headers)
         if self.sign_ins is None or not config.url or has_key:
             return None
@@ -104,7 +104,7 @@ class McpServer:
         """The connection, waiting for one in progress; None if that takes too long."""
         if self._connection is None or self._connection.over:
             self._connected.clear()
-            self._wanted.set()  # nobody rests while somebody waits
+            self._wanted.set()  # don't pause while a caller is waiting
             try:
                 async with asyncio.timeout(self.patience.wait_s):
                     await self._connected.wait()
@@ -168,7 +168,7 @@ class McpServer:
                 self._begin(connection, tools)
                 await self._serve(connection)
         except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
-            late = f"it did not answer within {self.patience.connect_s:g} s"
+            late = f"it didn't respond within {self.patience.connect_s:g} s"
             code = error_code(error)
             connection.end(late if deadline.expired() else error_text(error))
         finally:
@@ -208,16 +208,16 @@ class McpServer:
             alive = False
         # A server that does one thing at a time is silent while it works for somebody else.
         if not alive and not [call for call in connection.calls if not call.cancelling()]:
-            connection.end("it does not answer any more")
+            connection.end("it stopped responding")
 
     async def _relist(self, connection: McpConnection) -> None:
         try:
             async with asyncio.timeout(self.patience.list_s):
                 self._take(await connection.listed())
         except TimeoutError:
-            connection.end("it did not say what its tools are")
+            connection.end("it didn't list its tools")
         except (MCPError, ValueError) as error:
-            self.why = f"its changed list of tools could not be read: {error_text(error)}"
+            self.why = f"couldn't read its updated tool list: {error_text(error)}"
         # However often it says that they changed, this is how often it is asked.
         await _until_over(connection, within_s=self.patience.relist_gap_s)
 
@@ -250,7 +250,7 @@ class McpServer:
             try:
                 yield reader, writer
             finally:
-                junk = f"it printed what is not MCP: {reader.junk!r}" if reader.junk else ""
+                junk = f"it printed output that isn't MCP: {reader.junk!r}" if reader.junk else ""
                 ends += [reader.broken, junk]
                 await stack.aclose()
                 if not connection.entered and confinement is not None:
@@ -274,7 +274,7 @@ async def _until_over(connection: McpConnection, *, within_s: float) -> None:
 
 
 async def _none_left(connection: McpConnection) -> None:
-    """End calls that outlive their connection; all have been told that it is over."""
+    """End calls that outlive their connection."""
     if connection.calls:
         await asyncio.wait(connection.calls.copy(), timeout=_LAST_CALLS_S)
     for call in connection.calls.copy():
@@ -285,14 +285,14 @@ async def _none_left(connection: McpConnection) -> None:
 
 def _last_of(process: ServerProcess) -> list[str]:
     if not process.ended.done():
-        return ["its process cannot be seen to end"]
+        return ["its process can't be watched"]
     if (error := process.ended.exception()) is not None:
-        return [f"its process could not be watched: {error_text(error)}"]
+        return [f"couldn't watch its process: {error_text(error)}"]
     exited = process.ended.result()
     last_words = str(process.last_words)
     return [
         "" if exited.killed and not exited.survivors else str(exited),
-        last_words and f"it said: {last_words}",
+        last_words and f"its last output: {last_words}",
     ]
 
 
@@ -309,7 +309,7 @@ def error_code(error: BaseException) -> int:
 
 
 def error_text(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Describe an error in one line."""
     error = _first(error)
     text = str(error)
     return plain(text, chars_max=300) if text else type(error).__name__

@@ -53,13 +53,13 @@ class McpServers:
     ) -> None:
         names = [config.name for config in configs]
         if len(set(names)) < len(names):
-            raise BadMcpServer(f"Two MCP servers have one name, of: {', '.join(names)}.")
+            raise BadMcpServer(f"Two MCP servers have the same name: {', '.join(names)}.")
         self._environment = environment
         self._patience = patience or McpPatience()
         self._configs = tuple(configs)
         self._confiner = confiner
         self._place = place or ServerPlace()
-        # Without a name of its own it must not take others' servers for what it left behind itself.
+        # Without its own name, it mustn't mistake others' servers for its leftovers.
         self._owner = owner or token_hex(8)
         self._labels = labels(names)
         self._offers: list[_Offer] = []
@@ -156,7 +156,7 @@ class _Offer:
                 tools.append(McpTool(self.server, own, spec=spec, as_task=as_task))
         for one in left_out:
             if one not in self._left_out:
-                _log.warning("MCP server %s: the model is not told of %s", self.server.config.name, one)
+                _log.warning("MCP server %s: hidden from the model: %s", self.server.config.name, one)
         self._tools, self._left_out = tuple(tools), tuple(left_out)
 
 

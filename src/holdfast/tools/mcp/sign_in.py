@@ -22,7 +22,7 @@ URL_CHARS_MAX = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInDone:
-    """What came of it."""
+    """The result of a sign-in."""
 
     tools: int
     asked: bool  # whether the server wanted a sign-in at all
@@ -34,10 +34,10 @@ async def sign_in(
     """Sign in and list the tools; raises SignInFailed."""
     file = place.sign_in_file(config)
     if file is None:
-        raise SignInFailed("it is not called at a url, or its headers have an Authorization of their own")
+        raise SignInFailed("it has no url, or its headers already include Authorization")
     parts = urlsplit(config.url)
     if parts.scheme != "https" and not is_loopback_name(parts.hostname):
-        raise SignInFailed("its url is not https, so anybody on the way could take the tokens")
+        raise SignInFailed("its url isn't https, so tokens could be intercepted")
     auth = PersonAuth(config, file, person=person)
     wires = [sse_wire] if config.transport == "sse" else [http_wire]
     if config.transport == "auto":
@@ -51,7 +51,7 @@ async def sign_in(
                 tools = await connection.enter(stack, incoming=incoming, outgoing=outgoing)
                 return SignInDone(tools=len(tools), asked=auth.signed_in)
         except TimeoutError as error:
-            raise SignInFailed(f"it was not done within {within_s:g} s") from error
+            raise SignInFailed(f"it wasn't completed within {within_s:g} s") from error
         except Exception as error:
             if error_code(error) == NOT_STREAMABLE and wire is not wires[-1]:
                 continue
@@ -60,19 +60,19 @@ async def sign_in(
 
 
 def read_redirect(url: str) -> AuthorizationCodeResult:
-    """What a sign-in page sends along when it leads back; raises SignInFailed."""
+    """Parse the parameters of the redirect; raises SignInFailed."""
     if len(url) > URL_CHARS_MAX:
-        raise SignInFailed("the address is too long")
+        raise SignInFailed("the URL is too long")
     try:
         given = parse_qs(urlsplit(url.strip()).query)
     except ValueError as error:
-        raise SignInFailed("that is not an address") from error
+        raise SignInFailed("invalid URL") from error
     if "error" in given:
         text = " ".join([given["error"][0], *given.get("error_description", [])])
         shown = "".join(one for one in text[:300] if one.isprintable())
-        raise SignInFailed(f"the sign-in page refused: {shown}")
+        raise SignInFailed(f"the sign-in page returned an error: {shown}")
     if "code" not in given:
-        raise SignInFailed("the address has no code; copy it after you have signed in")
+        raise SignInFailed("the URL has no code; copy it after you've signed in")
     return AuthorizationCodeResult(
         code=given["code"][0], state=given.get("state", [None])[0], iss=given.get("iss", [None])[0]
     )

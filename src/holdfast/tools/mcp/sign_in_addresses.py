@@ -32,7 +32,7 @@ class SignInAddresses:
         """Check an address that a person is to open; raises SignInAddressRefused."""
         parts = urlsplit(url)
         if not safe_host(url) or not self._has_safe_scheme(parts):
-            raise SignInAddressRefused(f"its sign-in page {url[:200]!r} is not a plain https address")
+            raise SignInAddressRefused(f"its sign-in page {url[:200]!r} isn't a plain https URL")
 
     async def insist_on(self, url: str) -> None:
         """Check an address that we call ourselves; raises SignInAddressRefused."""
@@ -41,11 +41,11 @@ class SignInAddresses:
             return
         place = f"{parts.scheme}://{parts.netloc}"[:200]
         if not safe_host(url) or not self._has_safe_scheme(parts):
-            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which is not an https address")
+            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which isn't an https URL")
         if self._is_local is None:
             self._is_local = not await _is_all_public(self._own.hostname or "")
         if not self._is_local and not await _is_all_public(parts.hostname or ""):
-            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which is in a private network")
+            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which is on a private network")
 
     def _has_safe_scheme(self, parts: SplitResult) -> bool:
         if parts.scheme == "https" or _origin(parts) == _origin(self._own):
@@ -77,5 +77,5 @@ async def _is_all_public(host: str) -> bool:
         async with asyncio.timeout(_RESOLVE_S):
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError) as error:
-        raise SignInAddressRefused(f"the name {host[:200]!r} of its sign-in cannot be resolved") from error
+        raise SignInAddressRefused(f"its sign-in host {host[:200]!r} can't be resolved") from error
     return bool(found) and all(is_public(ipaddress.ip_address(one[4][0])) for one in found)

@@ -1,7 +1,7 @@
-"""What is kept of a sign-in to an MCP server: tokens, the registration, and where to renew them.
+"""The stored sign-in of an MCP server: tokens, the registration, and where to renew them.
 
-Each server has a file of its own, which only its owner can read. Its name depends on the server's name and
-address, so tokens never go to another address, even if the configuration changes.
+Each server has its own file, which only its owner can read. The file's name depends on the server's name and
+URL, so tokens never go to another URL, even if the configuration changes.
 """
 
 import fcntl
@@ -55,7 +55,7 @@ class SignInFile:
             return 0
 
     def read(self) -> SignInRecord:
-        """What is kept; an empty record if there is nothing, or nothing that can be read."""
+        """Read the stored sign-in; empty if it's missing or unreadable."""
         try:
             with self.path.open("rb") as file:
                 record = msgspec.json.decode(file.read(BYTES_MAX + 1), type=SignInRecord)

@@ -24,7 +24,7 @@ from holdfast.tools.mcp.process import ServerProcess
 JUNK_LINES_MAX = 1000
 SKIPPED_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
-_END_BYTES = 200  # of a message that is dropped: what it answers stands at one of its ends
+_END_BYTES = 200  # of a dropped message: its id is near one of its ends
 _ANSWER_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*,\s*"result"')
 # The servers of the SDK in TypeScript write {"result": …, "jsonrpc": "2.0", "id": 1}.
 _RESULT = re.compile(rb'\s*\{\s*"result"\s*:')
@@ -121,7 +121,7 @@ class LineReader:
             self.junk = self.junk or plain(line[:400].decode("utf-8", "replace"), chars_max=100)
             self.junk_lines += 1
             if self.junk_lines > JUNK_LINES_MAX:
-                text = f"it prints what is not MCP on its standard output, such as {self.junk!r}"
+                text = f"it prints output that isn't MCP, such as {self.junk!r}"
                 raise WireBroken(text) from None
             return None
 
@@ -131,7 +131,7 @@ def _instead(head: bytes, why: str, *, tail: bytes) -> SessionMessage:
     asked = _ANSWER_ID.match(head) or (_LAST_ID.search(tail) if _RESULT.match(head) else None)
     if asked is None:
         raise WireBroken(why)
-    error = ErrorData(code=DROPPED, message=f"its answer was dropped: {why}")
+    error = ErrorData(code=DROPPED, message=f"its response was dropped: {why}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(asked[1]), error=error))
 
 
@@ -191,7 +191,7 @@ async def stdio_wire(process: ServerProcess) -> AsyncGenerator[tuple[LineReader,
         yield LineReader(reader), LineWriter(writer)
     finally:
         if writer is not None:
-            writer.close()  # the end of its input is how a server is told to go
+            writer.close()  # closing its input tells a server to exit
         try:
             await process.end()
         finally:
@@ -215,7 +215,7 @@ class LentPipe:
         return self._descriptor
 
     def close(self) -> None:
-        """What a loop calls at the end; asyncio's own leaves the closing to it."""
+        """Called by the loop at the end; asyncio's own class leaves the closing to it."""
         if not self._is_closed_for_us:
             self._is_closed_for_us = True
             os.close(self._descriptor)
@@ -245,7 +245,7 @@ async def _let_go(
     elif popen is not None and popen.stdout is not None:
         popen.stdout.close()
     if writer is not None:
-        # Closing waits for what is not yet written, which nobody reads any more.
+        # Closing waits for unwritten data, which has no reader anymore.
         if writer.transport.get_write_buffer_size():
             writer.transport.abort()
     elif popen is not None and popen.stdin is not None:

@@ -85,7 +85,7 @@ class TaskFollower:
         self._answered: set[str] = set()
 
     async def result(self, task: TaskState, *, is_extension: bool) -> CallToolResult:
-        """What came of it; raises MCPError."""
+        """Return the task's result; raises MCPError."""
         try:
             while task.status == "working":
                 await self._progress(0, None, task.status_message or "working")
@@ -102,7 +102,7 @@ class TaskFollower:
             await self._cancel(task)
             raise
         except MCPError as error:
-            # The server has seen the call, whatever becomes of the questions about it.
+            # The server has received the call, even if polling it fails.
             if error.code == NOT_SENT:
                 raise MCPError(CUT_OFF, error.message) from error
             raise
@@ -132,7 +132,7 @@ class TaskFollower:
             async with asyncio.timeout(_CANCEL_S):
                 await self._session.send_request(request, Result)
         except (MCPError, ValueError, TimeoutError):
-            return  # it was told as far as possible, and the call's outcome is unknown anyway
+            return  # best effort, and the call's outcome is unknown anyway
 
 
 def _ended(task: TaskState) -> CallToolResult:

@@ -28,7 +28,7 @@ _SAID_CHARS = 300
 _PROGRESS_CHARS = 500
 _LONGER_S = 15.0  # to cancel by protocol and to store the result
 _EPITAPH_S = 2.0
-_MAYBE = "It is not known whether it had an effect."
+_MAYBE = "Its effect is unknown."
 
 
 class _NotSent(Exception):
@@ -61,7 +61,7 @@ class McpTool(Tool):
     def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec, as_task: bool = False) -> None:
         self.spec = spec
         self._as_task = as_task
-        # As the model is told of it: what nobody is shown cannot mislead anybody.
+        # The digest covers the text that the model sees, because hidden text can't mislead anyone.
         self._definition = definition_of(tool, spec, server.config)
         self._server = server
         self._tool = tool
@@ -110,7 +110,7 @@ class McpTool(Tool):
             if deadline is None or not deadline.expired():
                 raise
         finally:
-            # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            # Even if this task is cancelled, the cancellation is sent, within the time limit.
             await opened.close()
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
@@ -120,7 +120,7 @@ class McpTool(Tool):
 
     def _cancelled(self, *, late: bool) -> ToolResult:
         name = self._server.config.name
-        why = f"did not answer within {self._patience_s:g} s" if late else "was closed"
+        why = f"didn't respond within {self._patience_s:g} s" if late else "was closed"
         return ToolResult(f"Cancelled: the MCP server {name} {why}. {_MAYBE}", ok=False, ending="killed")
 
     async def _result(
@@ -145,16 +145,16 @@ class McpTool(Tool):
             text = f"The MCP server {name} stopped during the call: {why or said}. {_MAYBE}"
             return ToolResult(f"{text} It is being restarted; try again.", ok=False, ending="unknown")
         if error.code == DROPPED:
-            return ToolResult(f"The MCP server {name} did it, but {said}.", ok=False)
-        return ToolResult(f"The MCP server {name} refused the call: {said}", ok=False)
+            return ToolResult(f"The MCP server {name} completed the call, but {said}.", ok=False)
+        return ToolResult(f"The MCP server {name} rejected the call: {said}", ok=False)
 
     def _unreadable(self, why: str) -> ToolResult:
         name = self._server.config.name
-        text = f"The MCP server {name} gave an invalid response: {_shortened(why)}. {_MAYBE}"
+        text = f"The MCP server {name} returned an invalid response: {_shortened(why)}. {_MAYBE}"
         return ToolResult(text, ok=False, ending="unknown")
 
     def _not_there(self, why: str) -> ToolResult:
-        text = f"The MCP server {self._server.config.name} is not available: {why or 'it is still starting'}."
+        text = f"The MCP server {self._server.config.name} isn't available: {why or 'it is still starting'}."
         text = f"{text} It is being restarted; try again later, or do without it."
         return ToolResult(text, ok=False, ending="not_started")
 

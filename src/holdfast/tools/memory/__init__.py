@@ -1,1 +1,1 @@
-"""Memory: what agents remember between conversations, kept as logs of their own."""
+"""Agents' memories between conversations, stored as separate logs."""

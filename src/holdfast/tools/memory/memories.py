@@ -21,7 +21,7 @@ TRIES_MAX = 5  # others may write at the same time
 NOTE_KEPT = "memory-left/"  # what is left of a memory while its log is being replaced
 OTHERS_S = 0.5  # after this time, who left such a note is taken for dead
 DONE = b""  # in place of that note, once it is in the new log
-BUSY = "The memory is changed by others all the time. Try again."
+BUSY = "The memory keeps changing. Try again."
 PROPOSALS_MAX = 100
 SKILL_CHARS_MAX = 20_000
 
@@ -29,9 +29,9 @@ ScopeKind: TypeAlias = Literal["user", "workspace", "chat", "skills"]
 
 
 class MemoryScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose memory it is, and what it is about; `name` is the workspace or the chat.
+    """The owner and subject of a memory; `name` is the workspace or the chat.
 
-    What is about a chat on a platform belongs to no key.
+    The memory of a chat on a platform belongs to no key.
     """
 
     kind: ScopeKind
@@ -61,7 +61,7 @@ class MemoryEdit:
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """What a memory has after something was forgotten."""
+    """The rest of a memory after something was forgotten."""
 
     texts: dict[str, str]
     proposals: tuple[e.MemoryProposed, ...] = ()
@@ -69,22 +69,22 @@ class _Left(msgspec.Struct, frozen=True):
 
 
 def user_scope(owner: str) -> MemoryScope:
-    """What is known about the one who asks."""
+    """Return the scope of the memory about the caller."""
     return MemoryScope(kind="user", owner=owner)
 
 
 def workspace_scope(owner: str, workspace: Path) -> MemoryScope:
-    """What is known about a workspace, to the one who asks."""
+    """Return the scope of the caller's memory about a workspace."""
     return MemoryScope(kind="workspace", owner=owner, name=str(workspace))
 
 
 def chat_scope(chat: str) -> MemoryScope:
-    """What is known in a chat on a platform, to nobody outside of it."""
+    """Return the scope of a chat's memory, which is separate from all others."""
     return MemoryScope(kind="chat", name=chat)
 
 
 def skills_scope(owner: str, chat: str = "") -> MemoryScope:
-    """What agents changed in skills and which they added: for the one who asks, or in a chat."""
+    """Return the scope of skills that agents changed or added, for the caller or in a chat."""
     return MemoryScope(kind="skills", name=chat) if chat else MemoryScope(kind="skills", owner=owner)
 
 
@@ -95,7 +95,7 @@ def scopes_shown(owner: str, workspace: Path, chat: str) -> tuple[MemoryScope, .
 
 def chat_of(source: str, chat: str, session_id: str) -> str:
     """The chat that a session belongs to; empty if it is no chat on a platform."""
-    # Sessions that older versions began don't say which chat it is: each is one of its own.
+    # Sessions of older versions don't name their chat, so each counts as a separate one.
     return chat or (session_id if source in CHANNEL_SOURCES else "")
 
 
@@ -163,7 +163,7 @@ class Memories:
         if memory.knows(edit.change_id):
             return  # before a crash
         if len(memory.proposals) >= PROPOSALS_MAX:
-            raise NotRemembered(f"{PROPOSALS_MAX} proposals wait for the user already.")
+            raise NotRemembered(f"{PROPOSALS_MAX} proposals are already pending.")
         before, after = _change(scope, memory, edit)
         proposed = e.MemoryProposed(
             at_ms=self._clock.now_ms(),
@@ -213,9 +213,9 @@ class Memories:
     async def decide(
         self, scope: MemoryScope, *, accept: Sequence[str] = (), reject: Sequence[str] = (), by: str = ""
     ) -> Memory:
-        """Accept and reject proposals; raises NotRemembered at the first that can't be decided like this.
+        """Accept and reject proposals; raises NotRemembered at the first that can't be answered like this.
 
-        Whoever comes second with the other verdict is told so.
+        The second person with a different answer gets an error.
         """
         memory = await self.load(scope)
         for change_id in accept:
@@ -224,7 +224,7 @@ class Memories:
                 continue
             proposed = memory.proposals.get(change_id)
             if proposed is None:
-                raise NotRemembered("There is no open proposal with this id.")
+                raise NotRemembered("No open proposal has this ID.")
             edit = MemoryEdit(
                 change_id=change_id,
                 document=proposed.document,
@@ -236,13 +236,13 @@ class Memories:
             memory = await self.write(scope, edit, how="accepted", by=by)
         for change_id in reject:
             if not memory.knows(change_id):
-                raise NotRemembered("There is no open proposal with this id.")
+                raise NotRemembered("No open proposal has this ID.")
             if change_id in memory.proposals:
                 rejected = e.MemoryRejected(at_ms=self._clock.now_ms(), change_id=change_id, by=by)
                 await self._append(scope, rejected)
                 memory = await self.load(scope)
             if memory.has_made(change_id):
-                raise NotRemembered("This was accepted already. Take it back in the history.")
+                raise NotRemembered("This was already accepted. Undo it in the history.")
         return await self.load(scope)
 
     async def put(
@@ -259,9 +259,7 @@ class Memories:
         since.
         """
         if to_seq > await self._store.last_seq(scope.log_id):
-            raise NotRemembered(
-                f"There is no change {to_seq}. The history lists the changes by their numbers."
-            )
+            raise NotRemembered(f"Change {to_seq} doesn't exist. The history lists changes by number.")
         then = (await self.load(scope, upto_seq=max(1, to_seq))).texts if to_seq else {}
 
         def wanted(now: Memory) -> Mapping[str, str]:
@@ -275,11 +273,11 @@ class Memories:
         def wanted(now: Memory) -> Mapping[str, str]:
             made = [event for _, event in now.history if event.change_id == change_id]
             if not made:
-                raise NotRemembered("There is no change with this id.")
+                raise NotRemembered("No change has this ID.")
             event = made[-1]
             text = undone(now.texts.get(event.document, ""), event.before, event.after)
             if text is None:
-                raise NotRemembered("Later changes are made of this one. Go back to before it instead.")
+                raise NotRemembered("Later changes depend on this one. Roll back to before it instead.")
             return {event.document: text}
 
         return await self._put(scope, wanted, by=by, to_seq=0)
@@ -301,7 +299,7 @@ class Memories:
             if not changed:
                 return memory
             if seen_seq and memory.last_seq != seen_seq:
-                raise NotRemembered("The memory has changed since you saw it. Look at it again.")
+                raise NotRemembered("The memory has changed since you read it. Read it again.")
             await self._append(
                 scope,
                 *[
@@ -324,14 +322,14 @@ class Memories:
         raise NotRemembered(BUSY)
 
     async def forget(self, scope: MemoryScope, text: str) -> Sequence[str]:
-        """Remove the log: all of it, or what has the text. Returns the sessions that it came from.
+        """Remove the log, or only the lines with the text. Returns the source sessions.
 
-        Raises NotRemembered if others change the memory all the time.
-        What is left is written into a new log, also after a crash in between.
+        Raises NotRemembered if the memory keeps changing. The rest is written to a new log, even after a
+        crash in between.
         """
         note, sessions = NOTE_KEPT + scope.log_id, dict[str, None]()
         for _ in range(TRIES_MAX):
-            # Read before the memory: whoever puts another one meanwhile may know of a newer memory.
+            # Read before the memory: another writer may have seen a newer memory in the meantime.
             pending = await self._pending(note)
             memory = await self.load(scope)
             sessions |= dict.fromkeys(_sessions_of(memory, text))
@@ -400,7 +398,7 @@ def _is_of_chat(scope: MemoryScope) -> bool:
 def _made(memory: Memory, change_id: str) -> Memory:
     """The memory, if the change was made; raises NotRemembered if it was rejected."""
     if not memory.has_made(change_id):
-        raise NotRemembered("This was rejected already.")
+        raise NotRemembered("This was already rejected.")
     return memory
 
 
@@ -408,12 +406,12 @@ def _change(scope: MemoryScope, memory: Memory, edit: MemoryEdit) -> tuple[str, 
     """The text before and after; raises NotRemembered."""
     before = memory.texts.get(edit.document, "")
     if scope.kind == "skills" and before != edit.old:
-        raise NotRemembered("The skill has changed since this was proposed. It must be proposed again.")
+        raise NotRemembered("The skill has changed since this was proposed. Propose it again.")
     after = edit.new if scope.kind == "skills" else edited(before, edit.old, edit.new)
     if after is None:
-        raise NotRemembered("The text that this replaces isn't in the memory, or more than once.")
+        raise NotRemembered("The text to replace must occur exactly once in the memory.")
     if edit.document not in memory.texts and len(memory.notes) >= NOTES_MAX:
-        raise NotRemembered(f"There are {NOTES_MAX} notes already. Replace or remove one.")
+        raise NotRemembered(f"The limit of {NOTES_MAX} notes is reached. Replace or remove one.")
     _check_size(scope, edit.document, after)
     return before, after
 
@@ -423,7 +421,8 @@ def _check_size(scope: MemoryScope, document: str, text: str) -> None:
     if len(text) > most:
         what = "skill" if scope.kind == "skills" else "document" if document == DOCUMENT else "note"
         raise NotRemembered(
-            f"The {what} would have {len(text):,} characters, and {most:,} fit. Replace or shorten something."
+            f"The {what} would have {len(text):,} characters; the limit is {most:,}. Replace or shorten "
+            "something."
         )
 
 
@@ -438,7 +437,7 @@ def _sessions_of(memory: Memory, text: str) -> tuple[str, ...]:
 
 
 def _has_any_of(now: Memory, before: Memory, text: str) -> bool:
-    """Whether what was to be forgotten is there: the text or, if it is empty, anything from before."""
+    """Return whether the text to forget is there or, if it's empty, anything at all."""
     if not text:
         return bool(
             now.texts.items() & before.texts.items() or now.proposals.keys() & before.proposals.keys()
@@ -448,7 +447,7 @@ def _has_any_of(now: Memory, before: Memory, text: str) -> bool:
 
 
 def _left(memory: Memory, text: str) -> _Left:
-    """What the memory has without the text."""
+    """Return the memory without the text."""
     texts = {name: _without(words, text) for name, words in memory.texts.items() if text not in name}
     kept = {name: words for name, words in texts.items() if words}
     proposals = (_left_proposal(one, kept, text) for one in memory.proposals.values())

@@ -22,26 +22,29 @@ _WORD = re.compile(r"\w{3,}")
 
 
 class RememberArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to remember."""
+    """A fact to remember."""
 
     about: Annotated[
         Literal["user", "workspace"],
-        Meta(description="Whether it is about the user or about this workspace."),
+        Meta(description="Whether the fact is about the user or this workspace."),
     ]
     text: Annotated[
         str,
-        Meta(max_length=NOTE_CHARS_MAX, description="One short fact; empty removes what `replaces` names."),
+        Meta(
+            max_length=NOTE_CHARS_MAX,
+            description=("One short fact. Empty text removes the text in `replaces`."),
+        ),
     ]
     reason: Annotated[str, Meta(min_length=1, max_length=300, description="Why it will be useful later.")]
     replaces: Annotated[
-        str, Meta(max_length=NOTE_CHARS_MAX, description="Words of the memory that the text replaces.")
+        str, Meta(max_length=NOTE_CHARS_MAX, description="Text in the memory to replace.")
     ] = ""
     note: Annotated[
         str,
         Meta(
             max_length=80,
             pattern="^[\\w .-]*$",
-            description="The name of a note for longer things, found with read_notes when needed.",
+            description="The name of a note, for longer text that you can look up with read_notes.",
         ),
     ] = ""
 
@@ -49,7 +52,7 @@ class RememberArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ReadNotesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which notes."""
 
-    query: Annotated[str, Meta(min_length=1, max_length=200, description="Words that the notes have.")]
+    query: Annotated[str, Meta(min_length=1, max_length=200, description="Words to find in notes.")]
 
 
 class Remember(Tool):
@@ -59,8 +62,8 @@ class Remember(Tool):
     spec = spec_of(
         REMEMBER,
         "Remember something about the user or this workspace for later conversations: stable facts and "
-        f"preferences, not this task. The memory that is always shown has {DOCUMENT_CHARS_MAX:,} characters. "
-        "The user may have to accept it first.",
+        f"preferences, not this task. The main memory holds {DOCUMENT_CHARS_MAX:,} characters. The user may "
+        "have to accept it first.",
         args=RememberArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
@@ -72,7 +75,7 @@ class Remember(Tool):
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult("There is no agent loop here, so this does nothing.", ok=False)
+        return ToolResult("This only works inside an agent run.", ok=False)
 
 
 class ReadNotes(Tool):
@@ -80,7 +83,7 @@ class ReadNotes(Tool):
 
     args_type = ReadNotesArgs
     spec = spec_of(
-        READ_NOTES, "Find notes that you or the user wrote down in earlier conversations.", args=ReadNotesArgs
+        READ_NOTES, "Find notes that you or the user saved in earlier conversations.", args=ReadNotesArgs
     )
     traits = ToolTraits(read_only=True, parallel_safe=True, place="anywhere")
 
@@ -106,7 +109,7 @@ class ReadNotes(Tool):
         best = [note for note in found if wanted & _words(" ".join(note))][:NOTES_SHOWN_MAX]
         if not best:
             names = ", ".join(sorted({name for name, _ in notes})[:50])
-            return ToolResult(f"No note has these words. The notes are: {names or 'none'}.", ok=False)
+            return ToolResult(f"No note contains these words. Available notes: {names or 'none'}.", ok=False)
         return ToolResult("\n\n".join(f"## {name}\n{text}" for name, text in best))
 
 

@@ -63,9 +63,9 @@ class Background:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def start(self, command: Command, call: ToolCall) -> BackgroundJob:
-        """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
+        """Start it and return when it runs; raises TooManyJobs, or OSError if it can't be started.
 
-        When cancelled, it leaves nothing running, because nobody would know about the job.
+        When cancelled, it leaves nothing running, because the job would be unknown.
         """
         given_up = self._given_up_for(call.session_id, call.api_key)
         marker = background(call.run_id, call.tool_call_id)
@@ -93,7 +93,7 @@ class Background:
         return job
 
     def close_after(self, job: BackgroundJob, run: ConfinedRun) -> None:
-        """Close what is open around a job when the job has ended, and keep what is to be told."""
+        """Release a job's resources when it has ended, and keep its notes."""
 
         async def close() -> None:
             await asyncio.wait([job.ended])
@@ -116,7 +116,7 @@ class Background:
         if confinement is None or not pids:
             return command
         rows = await offload(table)
-        # What was started waits outside; its child is the first process inside.
+        # The started process waits outside; its child is the first process inside.
         inside = next((row.pid for row in rows if row.parent in pids and not row.is_dead), 0)
         profile = replace(confinement.profile, beside=inside)
         return replace(command, confinement=replace(confinement, profile=profile))
@@ -201,7 +201,7 @@ class Background:
             return [ended]
         if where and self._has_extra(key):
             return []
-        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
+        raise TooManyJobs(f"{len(jobs)} background processes are running{where}. Stop some of them first.")
 
     def _has_extra(self, key: str) -> bool:
         """Whether a key still gets a process, though there are as many as there may be."""

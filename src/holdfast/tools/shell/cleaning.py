@@ -23,7 +23,7 @@ def cleaned(text: str) -> str:
 
 def _settled(line: str) -> str:
     if "\r" in line:
-        # What an overwriting left is its last stretch that says something.
+        # An overwritten line is reduced to its last non-empty segment.
         stretches = line.split("\r")
         line = next((stretch for stretch in reversed(stretches) if stretch), "")
     if "\b" not in line:
@@ -55,14 +55,14 @@ class LiveText:
         return _stepped(text[:cut])
 
     def end(self) -> str:
-        """What was held back."""
+        """Return the held-back text."""
         text = self._held + self._decoder.decode(b"", True)
         self._held = ""
         return _stepped(text)
 
 
 def _stepped(text: str) -> str:
-    # What was shown cannot be taken back, so each state of a progress bar that came alone is a line.
+    # Shown text can't be retracted, so each separate state of a progress bar is a line.
     text = _CODES.sub("", text).replace("\r\n", "\n")
     if "\r" not in text and "\b" not in text:
         return text

@@ -30,7 +30,7 @@ START_S = 10.0
 CHILDREN_MAX = 2
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 REMEMBERED_MAX = 16
-TOO_SLOW = "It takes too long to check."
+TOO_SLOW = "Checking it takes too long."
 _CHUNK_BYTES = 64 * 1024
 _STEP = msgspec.msgpack.Decoder(ScriptStep)
 
@@ -78,7 +78,7 @@ class CommandReader:
             return tuple(child.pid for child in self._living)
 
     def _read(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
-        # Whoever is before us may have to wait for a process to start.
+        # Earlier callers may have to wait for a process to start.
         if not self._slots.acquire(timeout=START_S + self._patience_s):
             return unread(argv, TOO_SLOW)
         try:

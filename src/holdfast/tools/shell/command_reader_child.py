@@ -15,7 +15,7 @@ LENGTH_BYTES = 4
 def main() -> None:
     """Answer requests until there are no more."""
     package_root, patience_s = sys.argv[1], float(sys.argv[2])
-    # Ctrl-C is for whoever started us.
+    # Ctrl-C is for the parent process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if package_root not in sys.path:
         sys.path.append(package_root)
@@ -25,7 +25,7 @@ def main() -> None:
 
     with socket.socket(fileno=0) as channel, channel.makefile("rwb") as stream:
         while (request := _next(stream)) is not None:
-            # When the time is over the system ends us, even inside the parser, and even if nobody is left
+            # When the time is over, the system ends us, even inside the parser, and even if no one is left
             # to do it.
             signal.setitimer(signal.ITIMER_REAL, patience_s)
             steps = steps_of(msgspec.msgpack.decode(request, type=tuple[str, ...]))

@@ -1,4 +1,4 @@
-"""What surrounds one confined command: its way to the network, and the watch over protected paths."""
+"""The context of one confined command: its network proxy, and the check of protected paths."""
 
 import asyncio
 from dataclasses import replace
@@ -12,9 +12,9 @@ from holdfast.tools.offload import offload
 from holdfast.tools.shell.needs import ITEMS_MAX, how_to_ask
 from holdfast.tools.shell.process import Command
 
-MORE_CHANGES = "[It changed {count} more such paths without approval. They are in quarantine too.]"
+MORE_CHANGES = "[It changed {count} more such paths without approval. They're in quarantine too.]"
 UNCHECKED = (
-    "[Holdfast couldn't check every folder for files that other programs run or obey later: there are too "
+    "[Holdfast couldn't check every folder for files that other programs later run or load: there are too "
     "many folders, or a change couldn't be undone. Until it can, every command here needs approval.]"
 )
 

@@ -125,7 +125,7 @@ def _configured(words: list[str], environment: Mapping[str, str], workspace: Pat
 
 
 def _remote_hosts(words: list[str], workspace: Path) -> Iterator[str]:
-    """The host of the remote that git is told to use, or of `origin`."""
+    """Yield the host of the remote in a git command, or of `origin`."""
     remotes: dict[str, str] = {}
     name = ""
     for section, url in _REMOTE.findall(_contents(workspace / ".git" / "config")):

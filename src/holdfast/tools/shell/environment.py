@@ -36,7 +36,7 @@ PASSED_ON = frozenset(
     ]
 )
 _FIXED = {
-    # Nobody sits at a terminal: no colours, no pager, no password prompt that waits for ever.
+    # There is no terminal: no colors, no pager, no password prompt that waits forever.
     "TERM": "dumb",
     "NO_COLOR": "1",
     "PAGER": "cat",
@@ -45,7 +45,7 @@ _FIXED = {
     # A command that only looks stores nothing, so it neither waits for a lock nor runs a hook for storing it.
     "GIT_OPTIONAL_LOCKS": "0",
 }
-# What a repository may not decide for git, whoever wrote its settings. Each of these is harmless to a command
+# Git settings that a repository can't override. Each of these is harmless to a command
 # that a person approved; what could not be set without breaking one (hooks, filters, ssh) is found by the
 # approval policy instead.
 _GIT_SETTINGS = {

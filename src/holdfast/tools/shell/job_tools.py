@@ -22,23 +22,21 @@ _TITLE_CHARS = 200
 class ShellJobsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which jobs to look at."""
 
-    job_id: Annotated[str, Meta(description="The job to read; empty lists all jobs.")] = ""
+    job_id: Annotated[str, Meta(description="The job to read. Empty lists all jobs.")] = ""
     since: Annotated[
         int,
-        Meta(ge=0, description="Read output after this many bytes; the last result says where to continue."),
+        Meta(ge=0, description="Read output after this many bytes, as given in the previous result."),
     ] = 0
     wait_s: Annotated[
         float,
-        Meta(
-            ge=0, le=WAIT_S_MAX, description="If there is nothing new, wait up to this many seconds for it."
-        ),
+        Meta(ge=0, le=WAIT_S_MAX, description="Wait up to this many seconds for new output."),
     ] = 0.0
 
 
 class ShellKillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which job to end."""
 
-    job_id: Annotated[str, Meta(min_length=1, description="The job to end, with everything it started.")]
+    job_id: Annotated[str, Meta(min_length=1, description="The job to stop, with everything it started.")]
 
 
 class ShellJobs(Tool):
@@ -47,7 +45,7 @@ class ShellJobs(Tool):
     args_type = ShellJobsArgs
     spec = spec_of(
         SHELL_JOBS,
-        "List the background processes that shell started in this session, or read the output of one.",
+        "List the background processes started by shell in this session, or read the output of one.",
         args=ShellJobsArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=WAIT_S_MAX + 30.0)
@@ -70,12 +68,12 @@ class ShellJobs(Tool):
         if job is None:
             return _unknown(self._background, given.job_id, call.session_id)
         output = await self._background.read(job, since=given.since, wait_s=given.wait_s)
-        lines = [f"{job.state.job_id} {status(job)}; read on with since={output.until}."]
+        lines = [f"{job.state.job_id} {status(job)}; continue with since={output.until}."]
         if output.since > given.since:
-            lines.append(f"[bytes {given.since:,} to {output.since:,} are no longer kept]")
+            lines.append(f"[bytes {given.since:,} to {output.since:,} are no longer stored]")
         if job.output_lost:
             lines.append(f"[some output was lost: {job.output_lost}]")
-        lines.append(shown(output.text).rstrip("\n") or "(nothing new)")
+        lines.append(shown(output.text).rstrip("\n") or "(no new output)")
         lines += job.sentences
         return ToolResult("\n".join(lines), advice="\n".join(job.advice))
 
@@ -84,7 +82,7 @@ class ShellKill(Tool):
     """Ends one of the session's background processes."""
 
     args_type = ShellKillArgs
-    spec = spec_of(SHELL_KILL, "End a background process and everything it started.", args=ShellKillArgs)
+    spec = spec_of(SHELL_KILL, "Stop a background process and everything it started.", args=ShellKillArgs)
     # Killing what is dead changes nothing, so it may be done again.
     traits = ToolTraits(idempotent=True, patience_s=30.0)
 
@@ -94,7 +92,7 @@ class ShellKill(Tool):
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(ShellKillArgs, args)
-        summary = f"end background process {given.job_id}"
+        summary = f"stop background process {given.job_id}"
         return Action(tool=SHELL_KILL, summary=summary, digest=arguments_hash(SHELL_KILL, args))
 
     @override
@@ -114,11 +112,11 @@ def listed(background: Background, session_id: str) -> str:
         f"{job.state.job_id} {status(job)}; {job.output_bytes:,} bytes of output: {_title(job.state.title)}"
         for job in jobs
     ]
-    return "\n".join(lines) or "No background process was started in this session."
+    return "\n".join(lines) or "No background processes were started in this session."
 
 
 def _unknown(background: Background, job_id: str, session_id: str) -> ToolResult:
-    return ToolResult(f"There is no job {job_id!r}.\n{listed(background, session_id)}", ok=False)
+    return ToolResult(f"Unknown job {job_id!r}.\n{listed(background, session_id)}", ok=False)
 
 
 def _title(text: str) -> str:

@@ -52,7 +52,7 @@ class Ring:
         return False
 
     def read(self, since: int) -> tuple[bytes, int]:
-        """What was written after that many bytes and is still kept, and where it begins."""
+        """Return the stored output after this many bytes, and its start position."""
         end = self.total_bytes
         start = min(max(since, end - self._size, 0), end)
         place = start % self._size
@@ -74,7 +74,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about a job; stored before it starts, so that it is found even if the server dies."""
+    """The record of a job, stored before it starts, so that it's found even if the server dies."""
 
     job_id: str
     session_id: str
@@ -159,7 +159,7 @@ class BackgroundJob(Sink):
         try:
             self._ring.take(data)
         except OSError as error:
-            # A full disk must not end the job: its output is lost, and that is said.
+            # A full disk mustn't end the job: the loss of its output is reported.
             self.output_lost = error.strerror or "the disk failed"
         if self._waiters:
             self._on_loop(self._tell)
@@ -248,7 +248,7 @@ class BackgroundJob(Sink):
             why = pump.until_exit(None)
             if why == "exited":
                 pump.drain(DRAIN_S)
-                scope.living()  # whoever is of its group is known from now on, for the group's number goes
+                scope.living()  # record the members of its group now, because the group's id becomes invalid
                 code, scope.leader = process.wait() if process else None, 0
             # A job lives as long as anything of it: what made itself a daemon is still the job.
             while why != "woken" and scope.living():
@@ -264,7 +264,7 @@ class BackgroundJob(Sink):
                 code = None if survivors else process.wait()
             self._finish(code=code, survivors=survivors)
         except BaseException:
-            # A defect of ours must not leave a process that nobody watches.
+            # A bug of ours mustn't leave an unwatched process.
             kill_scope(scope, patience=self._kill_patience)
             raise
         finally:

@@ -46,11 +46,11 @@ class Keeper:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tools must have in their environment."""
+        """Return the variables for the environment of tools."""
         return {VARIABLE: mark(self._token)}
 
     def environment_in(self, workspace: Path) -> dict[str, str]:
-        """What a command that works in this folder must have in its environment."""
+        """Return the variables for the environment of a command in this folder."""
         if any(workspace.is_relative_to(volume) for volume in self._volumes):
             return self.environment
         return {VARIABLE: local_mark(self._token)}
@@ -144,7 +144,7 @@ class Keeper:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """End a keeper that nobody needs; blocks."""
+    """End an unneeded keeper. Blocks."""
     with child:  # closes both pipes, and waits
         child.kill()
 

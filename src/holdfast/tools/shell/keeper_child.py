@@ -19,7 +19,7 @@ import time
 
 BEAT = struct.Struct("=d")
 ALIVE, KILLING = b".", b"!"
-TERM_S = 0.3  # what a command has to end by itself
+TERM_S = 0.3  # the time a command has to exit on its own
 KILL_S = 5.0
 LOOK_S = 0.25  # a poll doesn't count the time that the machine sleeps, so it must be short
 AGAIN_S_MAX = 4.0  # between two looks for tools while the server stays silent
@@ -29,7 +29,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def main() -> None:
     """Watch over the tools of the server that started this process."""
     package_root, server, outer, token, silence_s = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     if package_root not in sys.path:
         sys.path.append(package_root)
     from holdfast.tools.shell.server_tools import ServerTools, SharedTools

@@ -1,4 +1,4 @@
-"""What a crashed server left of a run's foreground calls."""
+"""Leftover processes of a crashed server's foreground calls."""
 
 from collections.abc import Iterable
 

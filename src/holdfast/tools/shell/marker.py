@@ -106,5 +106,5 @@ def parsed(text: str) -> Marker | None:
 
 
 def _quoted(text: str) -> str:
-    # A tool call's id is the provider's: anything may stand in it, a NUL too.
+    # A tool call's id is the provider's and can contain anything, even a NUL.
     return quote(text, safe="")

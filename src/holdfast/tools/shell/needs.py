@@ -1,4 +1,4 @@
-"""What a command asks to have lifted of the sandbox, and what the model is told when it met its limits."""
+"""Requests of commands for access beyond the sandbox, and hints for the model about blocked access."""
 
 import json
 import os
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 20
 SANDBOXED = (
-    " Commands run in a sandbox: they can change the workspace, read the system, and reach no network beyond "
-    "what is configured. Secret files, the home folder, git's hooks and configuration, and files that other "
-    "programs run later are out of reach. If a command needs more, say what in `needs`: a person is asked."
+    " Commands run in a sandbox. They can change the workspace, read the system, and reach only configured "
+    "hosts. They can't access secret files, the home folder, git hooks and configuration, or files that "
+    "other programs run later. If a command needs more, list it in `needs`; a person has to approve."
 )
 HINT = (
-    "[This ran in the sandbox. If it failed for lack of access, call shell again and say in `needs` what it "
-    'needs: {"network": ["host"]}, {"write": ["path"]}, {"read": ["path"]} or {"unsandboxed": true}, with a '
-    "reason. A person is asked.]"
+    "[This ran in the sandbox. If it failed for lack of access, call shell again and list it in `needs`: "
+    '{"network": ["host"]}, {"write": ["path"]}, {"read": ["path"]} or {"unsandboxed": true}, with a '
+    "reason. A person has to approve.]"
 )
 _LIMITS_MET = re.compile(
     r"read-only file system|permission denied|operation not permitted|device or resource busy|"
@@ -58,19 +58,19 @@ Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 
 
 class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the command needs beyond the sandbox."""
+    """The command's needs beyond the sandbox."""
 
     network: Annotated[
-        Items, Meta(description='Hosts that it connects to, such as "pypi.example"; ["*"] is every host.')
+        Items, Meta(description='Hosts it connects to, such as "pypi.example". ["*"] means every host.')
     ] = ()
     write: Annotated[
-        Items, Meta(description="Paths outside the workspace, or protected ones in it, that it changes.")
+        Items, Meta(description="Paths it changes: outside the workspace, or protected ones in it.")
     ] = ()
     read: Annotated[
-        Items, Meta(description="Paths outside the workspace, or secret ones in it, that it reads.")
+        Items, Meta(description="Paths it reads: outside the workspace, or secret ones in it.")
     ] = ()
-    unsandboxed: Annotated[bool, Meta(description="Run it without any sandbox; the last resort.")] = False
-    reason: Annotated[str, Meta(max_length=300, description="Why, for the person who is asked.")] = ""
+    unsandboxed: Annotated[bool, Meta(description="Run it without a sandbox, as a last resort.")] = False
+    reason: Annotated[str, Meta(max_length=300, description="Reason, shown to the person who approves.")] = ""
 
 
 def lift_for(
@@ -80,9 +80,9 @@ def lift_for(
     *,
     connects_to: Callable[[], Iterable[str]] = tuple,
 ) -> Lift:
-    """What is lifted of this sandbox if the person agrees; raises BadArguments. It resolves links: blocks.
+    """Return the access to lift if the person approves; raises BadArguments. Resolves links, so it blocks.
 
-    A command needs the hosts that it is known to connect to, whether or not the agent said so.
+    A command needs the hosts that it's known to connect to, even if the agent didn't request them.
     """
     if confiner is None or confiner.sandbox.confines is None:
         return Lift()
@@ -91,7 +91,7 @@ def lift_for(
     named = needs.network or confiner.profiles.leaves_out(connects_to())
     every = EVERY_HOST in named
     hosts = () if every else _hosts(named)
-    # Only a namespace of its own leads a command's connections through our proxy.
+    # Only a separate namespace routes a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
     place = Workspace(workspace)
     write = {_writable(place.resolved(path), workspace) for path in needs.write}
@@ -100,7 +100,7 @@ def lift_for(
         if why := why_not_given(path):
             raise BadArguments(f"needs: {why}")
         if confiner.profiles.is_own(path):
-            raise BadArguments(f"needs: {path} belongs to Holdfast, and no command is given that")
+            raise BadArguments(f"needs: {path} belongs to Holdfast, so commands can't access it")
     return Lift(
         hosts=hosts if single else (),
         network=every or (bool(hosts) and not single),
@@ -128,9 +128,9 @@ def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def limits_met(output: str) -> tuple[str, str]:
-    """What the sandbox may have blocked, and how the agent can request it; each can be empty.
+    """Describe what the sandbox may have blocked, and how the agent can request it; each can be empty.
 
-    If the output names the host or the path, both say exactly that.
+    If the output names the host or the path, both name it exactly.
     """
     if not _LIMITS_MET.search(output):
         return "", ""
@@ -145,8 +145,8 @@ def limits_met(output: str) -> tuple[str, str]:
 def how_to_ask(needs: Mapping[str, Sequence[str]]) -> str:
     """How the agent asks a person for exactly this."""
     return (
-        "[If the command needs this, and running it again does no harm, call shell again with needs "
-        f"{json.dumps(needs)}: a person is asked once.]"
+        "[If the command needs this and is safe to run again, call shell again with needs "
+        f"{json.dumps(needs)}. A person has to approve once.]"
     )
 
 

@@ -44,22 +44,22 @@ class Capture:
         return False
 
     def text(self, shown: Shown | None = None) -> tuple[str, str]:
-        """What the model is shown, and a sentence about what was left out, if anything."""
+        """Return the text for the model, and a note about omitted output, if any."""
         shown = shown or Shown()
         if self.total_bytes == len(self._head) + len(self._tail):
             return shorten(cleaned(_decoded(self._head + self._tail)), shown)
         head = cleaned(_decoded(self._head))[: shown.head_chars]
         tail = cleaned(_decoded(self._tail))[-shown.tail_chars :]
-        left_out = f"{self.total_bytes - len(head) - len(tail):,} of {self.total_bytes:,} bytes are left out"
+        left_out = f"{self.total_bytes - len(head) - len(tail):,} of {self.total_bytes:,} bytes omitted"
         return f"{head}\n[… {left_out} here …]\n{tail}", left_out
 
     async def keep(self, blobs: Blobs) -> tuple[str, str]:
         """Store the whole as a blob; returns its name and a sentence about what is missing, if anything."""
         lack = ""
         if self._disk_failed:
-            lack = f"The rest could not be kept: {self._disk_failed}."
+            lack = f"Couldn't store the rest: {self._disk_failed}."
         elif self.total_bytes > WHOLE_BYTES_MAX:
-            lack = f"Only the first {WHOLE_BYTES_MAX:,} bytes are kept."
+            lack = f"Only the first {WHOLE_BYTES_MAX:,} bytes are stored."
         return await blobs.put_blob(await offload(self._read_whole)), lack
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ def shorten(text: str, shown: Shown) -> tuple[str, str]:
     over = len(text) - shown.head_chars - shown.tail_chars
     if over <= 0:
         return text, ""
-    left_out = f"{over:,} of {len(text):,} characters are left out"
+    left_out = f"{over:,} of {len(text):,} characters omitted"
     tail = text[len(text) - shown.tail_chars :]
     return f"{text[: shown.head_chars]}\n[… {left_out} here …]\n{tail}", left_out
 

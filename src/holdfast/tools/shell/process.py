@@ -1,6 +1,6 @@
 """Runs one command in the foreground: its output is streamed, and nothing of it outlives the call.
 
-Whatever ends the call (its own exit, the time limit, a cancellation) ends its whole scope too.
+When the call ends (by its own exit, the time limit or a cancellation), its whole scope ends too.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _LIVE_IS_OVER = "\n[live output ends here; the command is still running]\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to start, where, and with which environment and input."""
+    """A command to start, with its folder, environment and input."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -69,7 +69,7 @@ class ProcessEnd:
     why: Literal["exited", "deadline", "woken", "enough", "not_started", "sandbox_failed"]
     code: int | None = None
     error: str = ""
-    leftovers: tuple[ProcessEntry, ...] = ()  # killed after the command had exited by itself
+    leftovers: tuple[ProcessEntry, ...] = ()  # killed after the command had exited on its own
     survivors: tuple[ProcessEntry, ...] = ()  # alive after KILL
 
 
@@ -177,7 +177,7 @@ class _Child:
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            self.wake.call()  # the loop is closed: nobody will want this command's end
+            self.wake.call()  # the loop is closed, so no one awaits this command's end
 
     def _lived(self) -> ProcessEnd:
         with StartReport() as report:
@@ -235,7 +235,7 @@ class _Child:
             survivors = kill_scope(scope, patience=self._kill_patience, meanwhile=pump.sip)
             pump.sip()
         reap_adopted(scope)
-        # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
+        # The leader is reaped last: until then, no other process gets its pid or group.
         if survivors:
             self._survivor = process
         code = None if survivors else self._command.code(process.wait())
@@ -267,7 +267,7 @@ def started(
             report.take(launch)
         fed: int | IO[bytes] = stdin
         if command.stdin:
-            # A file, not a pipe: nobody has to feed it, and its end is certain.
+            # A file, not a pipe: it needs no writer, and its end is certain.
             fed = stack.enter_context(tempfile.TemporaryFile())
             fed.write(command.stdin)
             fed.seek(0)

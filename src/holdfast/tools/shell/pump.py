@@ -56,7 +56,7 @@ class Pump:
         self._poll = select.poll()
         self._poll.register(output_fd, select.POLLIN)
         self._exited = False
-        self.at_end = False  # nobody can write any more
+        self.at_end = False  # there are no writers left
         self.enough = False
 
     def until_exit(self, deadline_s: float | None) -> Why:

@@ -41,10 +41,10 @@ def _is_subreaper() -> bool:
 
 @dataclass(slots=True)
 class OrphanReaper:
-    """Reaps dead children that nobody waits for.
+    """Reaps dead children without a waiter.
 
-    A child that someone waits for is reaped within moments of its death. So a death is only
-    noted at first (peeked at, not reaped); a child that is still there after the grace period has no waiter.
+    A child with a waiter is reaped within moments of its death. So a death is only recorded at first (peeked
+    at, not reaped); a child that is still there after the grace period has no waiter.
     """
 
     grace_s: float = GRACE_S
@@ -97,7 +97,7 @@ def reap(pid: int) -> bool:
 
 
 def reap_adopted(scope: Scope) -> None:
-    """Reap members of a killed scope that we adopted: nobody else waits for them."""
+    """Reap members of a killed scope that we adopted, which have no other waiter."""
     for pid, born_ticks in scope.ever.items():
         row = look(pid)
         if row and row.is_dead and row.born_ticks == born_ticks and pid != scope.leader:

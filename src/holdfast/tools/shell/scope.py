@@ -40,7 +40,7 @@ class KillPatience:
 
 
 class Processes(Protocol):
-    """What can be killed; `leader` is the leader of their group, if they have one."""
+    """The processes to kill. `leader` is the leader of their group, if any."""
 
     leader: int
 
@@ -55,7 +55,7 @@ class Processes(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Scope:
-    """What identifies a scope; `leader` is a child that has not been reaped, so its pid is still ours."""
+    """The identity of a scope. `leader` is a child that hasn't been reaped, so its pid is still ours."""
 
     belongs: Callable[[Marker], bool]
     leader: int = 0
@@ -73,7 +73,7 @@ class Scope:
         own = os.getpid()
         picked = with_descendants(rows, {row.pid for row in rows if row.pid != own and self._has(row)})
         members = [row for row in rows if row.pid in picked and row.pid != own and not row.is_dead]
-        # Whoever was a member stays one, also when its parent is gone and its mark is overwritten.
+        # Members stay members, even if their parent is gone and their mark is overwritten.
         self.ever.update({row.pid: row.born_ticks for row in members})
         return members
 
@@ -210,7 +210,7 @@ def _ignoring_the_gone(send: Callable[[], None]) -> None:
     try:
         send()
     except (ProcessLookupError, PermissionError):
-        return  # dead already, or another user's by now; who lives on is told by the next look
+        return  # already dead, or another user's by now; the next scan shows survivors
 
 
 def _wait_for_a_death(living: list[ProcessEntry], *, within_s: float) -> None:

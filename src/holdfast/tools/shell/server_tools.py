@@ -32,11 +32,11 @@ def local_mark(token: str) -> str:
 
 
 class ServerTools:
-    """What a server's tool calls started and must end with them, without background jobs and MCP servers.
+    """The processes of a server's foreground tool calls, without background jobs and MCP servers.
 
-    While the server lives, everything that it started is below it. After that, the token in their
-    environment tells its processes from those of other servers on this machine. `outer` counts the markers
-    that the server was started with itself.
+    While the server lives, its processes are its descendants. After that, the token in their environment
+    distinguishes them from those of other servers on this machine. `outer` counts the markers that the server
+    was started with itself.
     """
 
     leader = 0
@@ -84,11 +84,11 @@ class ServerTools:
         own = {row.pid for row in rows if not self._marks.isdisjoint(environ_of(row.pid).split(b"\0"))}
         found = [markers[0] for pid in own if (markers := self._markers(pid))]
         tags = {foreground_tag(one.run_id, one.tool_call_id) for one in found if _ends_with_call(one)}
-        # Who has cleared its environment has the tag of its call.
+        # A process that cleared its environment has the tag of its call.
         return own | {row.pid for row in rows if tags and not environ_of(row.pid) and tag_of(row.pid) in tags}
 
     def _also_spared(self, _markers: Mapping[int, Sequence[Marker]], /) -> set[int]:
-        """The processes of calls that may go on; none, because nobody hears of their results."""
+        """Return the processes of calls that can continue: none, because no one gets their results."""
         return set()
 
     def _markers(self, pid: int) -> list[Marker]:
@@ -96,14 +96,14 @@ class ServerTools:
 
 
 class SharedTools(ServerTools):
-    """Those whose session another server may continue; what works on files of this machine goes on."""
+    """The processes whose session another server can continue. Those on local files keep running."""
 
     @override
     def _also_spared(self, markers: Mapping[int, Sequence[Marker]], /) -> set[int]:
         local = {pid for pid in markers if self._local in environ_of(pid).split(b"\0")}
         calls = [found[0] for pid in local if (found := markers[pid])]
         tags = {foreground_tag(one.run_id, one.tool_call_id) for one in calls}
-        # Who has cleared its environment has the tag of its call.
+        # A process that cleared its environment has the tag of its call.
         return local | {pid for pid, found in markers.items() if tags and not found and tag_of(pid) in tags}
 
 

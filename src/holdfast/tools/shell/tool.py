@@ -39,38 +39,38 @@ TIME_LIMIT_S_MAX = 3_600
 EARLY_END_S = 0.5
 KEEP_RUNNING = "[To keep a process running, set background.]"
 UNWATCHED = (
-    "The workspace has too many folders to check, or a change in it couldn't be undone. So files that this "
-    "command plants for other programs to run or obey later could stay."
+    "The workspace has too many folders to check, or a change in it couldn't be undone. Files that this "
+    "command creates for other programs to run or load later might remain."
 )
 _LEASE_LOST = (
-    "[killed: this server couldn't reach the shared database in time, so another server might have continued "
-    "this session. What the command did until then is not undone.]"
+    "[killed: this server couldn't reach the shared database in time, so another server might have "
+    "continued this session. The command's effects so far aren't undone.]"
 )
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to run."""
+    """A command to run."""
 
-    command: Annotated[str, Meta(min_length=1, description="The command line, as bash reads it.")]
+    command: Annotated[str, Meta(min_length=1, description="The bash command line.")]
     directory: Annotated[
-        str, Meta(description="Where to run it, relative to the workspace; the workspace if empty.")
+        str, Meta(description="Working directory, relative to the workspace. Default: the workspace.")
     ] = ""
     time_limit_s: Annotated[
         int,
-        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="The command is killed after this many seconds."),
+        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="Kill the command after this many seconds."),
     ] = TIME_LIMIT_S
     background: Annotated[
         bool,
-        Meta(description="Leave it running and return; read it with shell_jobs, end it with shell_kill."),
+        Meta(description="Return while it keeps running. Read it with shell_jobs, stop it with shell_kill."),
     ] = False
     needs: Annotated[
-        ShellNeeds, Meta(description="What it needs beyond the sandbox, if there is one; a person is asked.")
+        ShellNeeds, Meta(description="Access it needs beyond the sandbox, if any. A person has to approve.")
     ] = ShellNeeds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellWorld:
-    """What the shell tool depends on; `environment` comes from the caller, without keys."""
+    """The dependencies of the shell tool. `environment` comes from the caller, without keys."""
 
     environment: Mapping[str, str]
     background: Background
@@ -89,8 +89,8 @@ class Shell(Tool):
     args_type = ShellArgs
     spec = spec_of(
         SHELL,
-        "Run a command line with bash in the workspace and return its output and exit code. Standard input "
-        "is empty. When the command ends, everything it started ends too; to keep a server or a watcher "
+        "Run a bash command line in the workspace and return its output and exit code. Standard input is "
+        "empty. When the command ends, everything it started is stopped. To keep a server or watcher "
         "running, set background.",
         args=ShellArgs,
     )
@@ -129,7 +129,7 @@ class Shell(Tool):
         )
 
     def _shortfall(self, args: Mapping[str, object], workspace: Path, lift: Lift) -> str:
-        """What the sandbox can't keep the command from in this workspace."""
+        """Return what the sandbox can't prevent in this workspace."""
         confinement = self.confinement(args, workspace=workspace, lift=lift)
         if confinement is None:
             return ""
@@ -138,7 +138,7 @@ class Shell(Tool):
         return " ".join(filter(None, [confinement.shortfall, UNWATCHED if unwatched else ""]))
 
     def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
-        """What this command runs in; None if that is no sandbox. Blocks."""
+        """Return this command's confinement; None without a sandbox. Blocks."""
         if self._world.confiner is None:
             return None
         given = parsed(ShellArgs, args)
@@ -150,9 +150,7 @@ class Shell(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ShellArgs, args)
         if "\0" in given.command:
-            return ToolResult(
-                "A command line cannot contain a NUL character.", ok=False, ending="not_started"
-            )
+            return ToolResult("A command line can't contain a NUL character.", ok=False, ending="not_started")
         try:
             folder = await Workspace(call.workspace).bound_to(call.judged_paths).open_folder(given.directory)
         except PathRefused as refused:
@@ -203,7 +201,7 @@ class Shell(Tool):
                 kill_patience=self._world.kill_patience,
             )
             if ended.why == "not_started":
-                text = f"The command could not be started: {ended.error}"
+                text = f"Couldn't start the command: {ended.error}"
                 return ToolResult(text, ok=False, ending="not_started")
             text, left_out = await offload(capture.text)
             if ended.why == "sandbox_failed":
@@ -213,7 +211,7 @@ class Shell(Tool):
             capture.close()
         sentences = [_ending(ended, given), _leftovers(ended.leftovers), _survivors(ended.survivors)]
         if left_out:
-            sentences.append(f"The whole output is kept as blob {blob}. {lack}".strip())
+            sentences.append(f"The full output is stored as blob {blob}. {lack}".strip())
         keeper = self._world.keeper
         is_kept = keeper is not None and (ended.code or 0) < 0 and keeper.has_killed_since(began_s)
         if is_kept:
@@ -241,7 +239,7 @@ class Shell(Tool):
             raise
         jobs.close_after(job, run)
         try:
-            # A server that cannot bind its port says so at once, and the model should hear it.
+            # A server that can't bind its port fails immediately, and the model should see that.
             await asyncio.wait([job.ended], timeout=self._world.early_end_s)
             output = await jobs.read(job, since=0)
         except BaseException:
@@ -251,7 +249,7 @@ class Shell(Tool):
         if not job.running:
             return ToolResult(f"{job.state.job_id} {status(job)}.{said}", ok=job.state.code == 0)
         text = f"Started as {job.state.job_id} (pid {job.state.pid}); it keeps running.{said}"
-        advice = f"[Read it with shell_jobs (since={output.until}), end it with shell_kill.]"
+        advice = f"[Read it with shell_jobs (since={output.until}), stop it with shell_kill.]"
         return ToolResult(text, ending="detached", advice=advice)
 
 
@@ -260,9 +258,9 @@ def status(job: BackgroundJob) -> str:
     if job.running:
         return f"is running (pid {job.state.pid})"
     if job.state.survivors:
-        return f"was killed, but is alive: {job.state.survivors}"
+        return f"was killed, but is still alive: {job.state.survivors}"
     if job.state.code is None:
-        return "has ended; its exit code is not known, because the server was restarted meanwhile"
+        return "has ended; its exit code is unknown because the server restarted in the meantime"
     return f"has ended with {_code(job.state.code)}"
 
 
@@ -275,12 +273,12 @@ def _sandbox_failed(ended: ProcessEnd, output: str) -> ToolResult:
     """The result of a command whose sandbox failed; it was not run in any other way."""
     if ended.code is not None and ended.code < 0:
         text = (
-            f"{output.rstrip()}\n[The sandbox died ({_code(ended.code)}), and the command with it. What the "
-            "command did until then is not undone.]"
+            f"{output.rstrip()}\n[The sandbox died ({_code(ended.code)}), and the command with it. The "
+            "command's effects so far aren't undone.]"
         )
         return ToolResult(text.lstrip(), ok=False, ending="killed")
     text = (
-        "The sandbox could not start the command, so it did not run. This is not the command's own error: "
+        "The sandbox couldn't start the command, so it didn't run. This isn't an error of the command: "
         f"{output.strip() or 'bubblewrap gave no reason'}"
     )
     return ToolResult(text, ok=False, ending="not_started")
@@ -289,11 +287,11 @@ def _sandbox_failed(ended: ProcessEnd, output: str) -> ToolResult:
 def _ending(ended: ProcessEnd, given: ShellArgs) -> str:
     if ended.why == "deadline":
         return (
-            f"[killed: the time limit of {given.time_limit_s} s has passed; this is the output so far. "
-            "What the command did until then is not undone.]"
+            f"[killed: the time limit of {given.time_limit_s} s has passed; this is the output so far. The "
+            "command's effects so far aren't undone.]"
         )
     if ended.code is None:
-        return "[its exit code is not known]"
+        return "[its exit code is unknown]"
     return f"[{_code(ended.code)}]" if ended.code else ""
 
 
@@ -313,7 +311,7 @@ def _leftovers(left: tuple[ProcessEntry, ...]) -> str:
 
 
 def _survivors(survivors: tuple[ProcessEntry, ...]) -> str:
-    return f"[alive even after KILL: {_named(survivors)}; its effect is unknown]" if survivors else ""
+    return f"[still alive after KILL: {_named(survivors)}; its effect is unknown]" if survivors else ""
 
 
 def _named(processes: tuple[ProcessEntry, ...]) -> str:

@@ -19,7 +19,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True)
 class SkillFolder:
-    """What is in a folder: a digest of all its files, their names, and the text of one of them."""
+    """A folder's content: a digest of all its files, their names, and the text of one of them."""
 
     digest: str
     files: tuple[str, ...]

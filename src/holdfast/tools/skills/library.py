@@ -48,7 +48,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class FoundSkills:
-    """What was found, and what couldn't be used, by folder."""
+    """The usable skills, and problems by folder."""
 
     skills: Mapping[str, Skill]
     problems: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -14,12 +14,12 @@ _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
 class BadSkill(Exception):
-    """What was found is no skill; the text says why."""
+    """Not a valid skill. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillText:
-    """What a SKILL.md says; `allowed_tools` is shown to people and grants nothing."""
+    """The content of a SKILL.md. `allowed_tools` is shown to people and grants nothing."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ def parse_skill(text: str) -> SkillText:
         raise BadSkill(f"it has more than {FILE_CHARS_MAX:,} characters")
     found = _FRONT.match(text.removeprefix("\ufeff"))
     if found is None:
-        raise BadSkill("it doesn't begin with fields between two lines of ---")
+        raise BadSkill("it doesn't start with front matter between two lines of ---")
     fields = _fields(found[1])
     name, description = _text(fields, "name"), _text(fields, "description")
     if not is_skill_name(name):

@@ -27,9 +27,9 @@ class SkillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(max_length=64, description="The skill to read.")] = ""
     file: Annotated[
-        str, Meta(max_length=300, description="One of its other files, instead of its instructions.")
+        str, Meta(max_length=300, description="One of its other files to read instead of its instructions.")
     ] = ""
-    query: Annotated[str, Meta(max_length=200, description="Words, to find skills that aren't listed.")] = ""
+    query: Annotated[str, Meta(max_length=200, description="Words to find skills that aren't listed.")] = ""
 
 
 class ProposeSkillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,8 +51,8 @@ class ReadSkill(Tool):
     args_type = SkillArgs
     spec = spec_of(
         SKILL,
-        "Read a skill: instructions for a kind of task, written by the user or found in the workspace. Read "
-        "the fitting one before you begin such a task. They can't allow anything that isn't allowed anyway.",
+        "Read a skill: instructions for a kind of task, written by the user or found in the workspace. "
+        "Read the matching skill before you start such a task. Skills can't grant permissions.",
         args=SkillArgs,
     )
     traits = ToolTraits(read_only=True, parallel_safe=True, place="workspace")
@@ -99,7 +99,7 @@ def _suggested(skills: Mapping[str, Skill], words: str) -> ToolResult:
     lines = [line_of(name, descriptions[name]) for name in best]
     if not lines:
         return ToolResult("There are no skills.", ok=False)
-    return ToolResult("\n".join(["There is no skill of that name. The closest:", *lines]), ok=False)
+    return ToolResult("\n".join(["No skill has that name. Closest matches:", *lines]), ok=False)
 
 
 class ProposeSkill(Tool):
@@ -108,8 +108,8 @@ class ProposeSkill(Tool):
     args_type = ProposeSkillArgs
     spec = spec_of(
         PROPOSE_SKILL,
-        "Propose a new skill, or a better version of one, after you found out how to do a kind of task. The "
-        "user decides about it. Give the whole text.",
+        "Propose a new skill, or a better version of one, after you've learned how to do a kind of task. "
+        "The user decides whether to accept it. Send the full text.",
         args=ProposeSkillArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
@@ -121,4 +121,4 @@ class ProposeSkill(Tool):
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult("There is no agent loop here, so this does nothing.", ok=False)
+        return ToolResult("This only works inside an agent run.", ok=False)

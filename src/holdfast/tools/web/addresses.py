@@ -14,7 +14,7 @@ from yarl import URL
 from holdfast.policy.public_addresses import IPAddress, is_public
 
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa", "onion")
-# What stands in a name or an address; in particular no percent sign, which may hide another character.
+# Characters of a name or an address; no percent sign, which can hide another character.
 _HOST = re.compile(r"[0-9A-Za-z._:-]{1,253}\Z")
 
 
@@ -49,15 +49,15 @@ class PublicOnly(AddressPolicy):
         insist_on_form(url)
         if url.port not in self.ports:
             raise UrlRefused(
-                f"Port {url.port} is not allowed, only {', '.join(map(str, sorted(self.ports)))}."
+                f"Port {url.port} isn't allowed, only {', '.join(map(str, sorted(self.ports)))}."
             )
         host = (url.raw_host or "").rstrip(".").lower()
         address = spelled_address(host)
         if address is not None:
             if not self.allows(address):
-                raise UrlRefused(f"{host} is not a public address.")
+                raise UrlRefused(f"{host} isn't a public address.")
         elif "." not in host or any(host == name or host.endswith(f".{name}") for name in _LOCAL_NAMES):
-            raise UrlRefused(f"{host} is not a public name.")
+            raise UrlRefused(f"{host} isn't a public name.")
 
     @override
     def allows(self, address: IPAddress) -> bool:
@@ -67,13 +67,15 @@ class PublicOnly(AddressPolicy):
 def insist_on_form(url: URL) -> None:
     """Raise UrlRefused for a URL that no policy allows."""
     if url.scheme not in {"http", "https"}:
-        raise UrlRefused(f"Only http and https URLs are fetched, not {url.scheme or 'one without a scheme'}.")
+        raise UrlRefused(
+            f"Only http and https URLs can be fetched, not {url.scheme or 'one without a scheme'}."
+        )
     if not url.raw_host:
         raise UrlRefused("The URL has no host.")
     if not _HOST.fullmatch(url.raw_host):
-        raise UrlRefused(f"{url.raw_host} is not a host name.")
+        raise UrlRefused(f"{url.raw_host} isn't a host name.")
     if url.raw_user is not None or url.raw_password is not None:
-        raise UrlRefused("A URL with a user name or password is not fetched.")
+        raise UrlRefused("URLs with a user name or password can't be fetched.")
 
 
 def spelled_address(host: str) -> IPAddress | None:
@@ -106,7 +108,7 @@ class CheckedResolver(AbstractResolver):
         allowed = [one for one in found if self._allows(one["host"])]
         if not allowed:
             addresses = ", ".join(_few(one["host"] for one in found)) or "no address"
-            raise AddressRefused(f"{host} is {addresses}, which is not public.")
+            raise AddressRefused(f"{host} resolves to {addresses}, which isn't public.")
         return allowed
 
     @override

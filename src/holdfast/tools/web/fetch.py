@@ -32,7 +32,7 @@ _CHARSET = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What fetching a URL returned."""
+    """The result of fetching a URL."""
 
     url: str
     status: int
@@ -123,7 +123,7 @@ async def _one(session: aiohttp.ClientSession, url: URL, *, wanted: Callable[[st
 async def _body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
-        raise UrlRefused(f"The response is compressed as {encoding!r}, which was not requested.")
+        raise UrlRefused(f"The response is compressed as {encoding!r}, which wasn't requested.")
     bits = _ENCODINGS[encoding]
     inflate = None if bits is None else zlib.decompressobj(bits)
     body = bytearray()
@@ -154,4 +154,4 @@ def _url(text: str) -> URL:
     try:
         return URL(text.strip())
     except ValueError as error:
-        raise UrlRefused(f"That is not a URL: {error}.") from error
+        raise UrlRefused(f"Invalid URL: {error}.") from error

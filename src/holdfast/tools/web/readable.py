@@ -119,7 +119,7 @@ class _Page(HTMLParser):
             try:
                 self._say(f" <{urljoin(self._base_url, target)}>")
             except ValueError:
-                return  # no URL after all; its text stands there
+                return  # not a URL; its text is already there
 
     def _say(self, text: str) -> None:
         if not self._silent:

@@ -44,14 +44,14 @@ _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class FetchUrlArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to fetch."""
+    """A URL to fetch."""
 
     url: Annotated[str, Meta(min_length=1, max_length=8_000, description="An http or https URL.")]
-    raw: Annotated[bool, Meta(description="Return the HTML itself, not its text.")] = False
+    raw: Annotated[bool, Meta(description="Return HTML instead of text.")] = False
 
 
 class _Dropped:
-    """Output that nobody reads."""
+    """Discards output."""
 
     def take(self, data: bytes) -> bool:  # noqa: ARG002 - it is dropped
         return False
@@ -63,8 +63,8 @@ class FetchUrl(Tool):
     args_type = FetchUrlArgs
     spec = spec_of(
         FETCH_URL,
-        "Fetch a public web page or text file (http or https) and return it as text, with its links. "
-        f"At most {BODY_BYTES_MAX // 1024 // 1024} MiB; no binary files, no private addresses.",
+        "Fetch a public web page or text file (http or https) and return it as text, with links. Up to "
+        f"{BODY_BYTES_MAX // 1024 // 1024} MiB; no binary files, no private addresses.",
         args=FetchUrlArgs,
     )
     # Not read-only: what a URL says can carry away what the model has read.
@@ -101,9 +101,9 @@ class FetchUrl(Tool):
         except UrlRefused as refused:
             return ToolResult(str(refused), ok=False)
         except (aiohttp.ClientError, OSError) as error:
-            return ToolResult(f"{given.url} could not be fetched: {error or type(error).__name__}", ok=False)
+            return ToolResult(f"Couldn't fetch {given.url}: {error or type(error).__name__}", ok=False)
         if not is_text(page.media_type):
-            text = f"{page.url} is {page.media_type}, which is not text; it was not fetched."
+            text = f"{page.url} is {page.media_type}, not text, so it wasn't fetched."
             return ToolResult(text, ok=False)
         return await self._shown(page, given, call)
 
@@ -117,7 +117,7 @@ class FetchUrl(Tool):
         if page.cut:
             notes.append(f"only the first {BODY_BYTES_MAX:,} bytes were fetched")
         if left_out:
-            notes.append(f"{left_out}; the whole text is kept as blob {blob}")
+            notes.append(f"{left_out}; the full text is stored as blob {blob}")
         ok = page.status < 400  # noqa: PLR2004 - from here on a status is an error
         return ToolResult(f"[{'; '.join(notes)}]\n{shown}", ok=ok, blob=blob)
 
@@ -136,7 +136,7 @@ class FetchUrl(Tool):
         )
         if isinstance(answer.value, str) and not answer.error:
             return answer.value
-        return f"[the page could not be converted to text; this is its HTML]\n{html}"
+        return f"[couldn't convert the page to text; this is its HTML]\n{html}"
 
 
 def is_text(media_type: str) -> bool:

@@ -46,7 +46,7 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
         if name == ONE_CALL or value is None or value == []:
             continue
         if name == "stop" and not _is_texts(value):
-            raise bad_request(f"'{own}' must be a text or a list of up to {STOPS_MAX} texts", param=own)
+            raise bad_request(f"'{own}' must be a string or a list of up to {STOPS_MAX} strings", param=own)
         found[name] = value
     return found
 
@@ -64,10 +64,10 @@ def _wants_one_call(fields: Fields, wire: Wire) -> bool:
 
 
 def untranslatable(request: ModelRequest, target: Target, *, wire: Wire) -> str:
-    """The client's field that this target can't be told; empty if it can be told everything."""
+    """Return the client's field that this target doesn't support; empty if it supports all."""
     for name in request.sampling:
         if name not in SAMPLING[target.wire] and name not in APPLIED_HERE:
             return SAMPLING[wire][name]
     if target.wire == "anthropic" and request.tool_choice and request.reasoning_effort:
-        return "tool_choice"  # a model that thinks chooses by itself
+        return "tool_choice"  # a reasoning model chooses on its own
     return ""

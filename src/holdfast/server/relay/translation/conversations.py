@@ -20,8 +20,8 @@ Fields: TypeAlias = dict[str, Any]
 def not_translatable(field_name: str) -> Problem:
     """The field means something that the target's protocol can't say."""
     return bad_request(
-        f"'{field_name}' can't be translated: this model speaks another protocol. Leave the field out, or "
-        "choose a model whose target speaks the protocol of this request",
+        f"'{field_name}' can't be translated to this model's protocol. Omit the field, or choose a model "
+        "whose target uses the protocol of this request",
         param=field_name,
         code="not_translatable",
     )
@@ -30,8 +30,8 @@ def not_translatable(field_name: str) -> Problem:
 def thread_unsupported() -> Problem:
     """The error for message threads on another wire. Anthropic's packages then send the whole history."""
     return bad_request(
-        "'thread' can't be translated: this model speaks another protocol, which has no threads. Send all "
-        "messages, without 'thread'",
+        "'thread' can't be translated: this model's protocol has no threads. Send all messages, without "
+        "'thread'",
         param="thread",
         code="thread_unsupported_request",
     )

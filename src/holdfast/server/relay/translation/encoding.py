@@ -1,4 +1,4 @@
-"""What an encoder of answers does, and what the three of them share."""
+"""The interface of answer encoders, and code shared by all three."""
 
 from typing import Any, Protocol
 

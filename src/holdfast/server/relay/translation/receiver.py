@@ -23,7 +23,7 @@ JSON_HEAD = ResponseHead(200, {"content-type": "application/json"})
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """What a client's request says about the form of its answer."""
+    """The format of the answer, as requested by the client."""
 
     model: str
     include_usage: bool = False  # of a chat stream
@@ -66,7 +66,7 @@ class TranslatingReceiver(RelayReceiver):
     @property
     @override
     def has_provider_error(self) -> bool:
-        return False  # what the provider says about an error is told in the client's protocol
+        return False  # the provider's error is translated to the client's protocol
 
     @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""A client's request in our form, for a target on another wire; what can't be said there is refused."""
+"""Translates a client's request for a target on another wire. Unsupported fields are refused."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from holdfast.values import OutputFormat
 
 Read: TypeAlias = Callable[[Fields, Attached], ClientConversation]
 
-# What changes nothing in an answer, or only how the provider caches, bills or stores it.
+# Fields without an effect on the answer, or only on caching, billing or storage.
 DROPPED: Mapping[Wire, frozenset[str]] = {
     "chat": frozenset(
         {
@@ -156,7 +156,7 @@ def _says_something(value: object) -> bool:
 def _checked(messages: list[Message], wire: Wire) -> tuple[Message, ...]:
     param = "input" if wire == "responses" else "messages"
     if not messages or isinstance(messages[-1], AssistantMessage):
-        raise bad_request(f"'{param}' must end with a message of the user or a tool's result", param=param)
+        raise bad_request(f"'{param}' must end with a user message or a tool result", param=param)
     return tuple(messages)
 
 
