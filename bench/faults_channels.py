@@ -1,4 +1,4 @@
-"""Kill a real server at seeded moments while people talk to it on a platform; see tests/channels/campaign.py.
+"""Kill a real server at seeded moments while people talk to it (see tests/features/channels/campaign.py).
 
 python bench/faults_channels.py --platform slack --chats 20 --messages 10 --seed 1
 """

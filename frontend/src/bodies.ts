@@ -860,82 +860,6 @@ export interface RememberedIn {
   readonly title?: string;
 }
 
-/** All channels. */
-export interface ChannelList {
-  readonly object: "list";
-  readonly data: readonly ChannelShown[];
-}
-
-/** A channel and its connection status. */
-export interface ChannelShown {
-  readonly name: string;
-  readonly kind: string;
-  readonly state: "connected" | "failed" | "starting" | "off" | "not_configured";
-  readonly since: number;
-  readonly account?: string;
-  readonly problem?: string;
-  readonly hint?: string;
-  readonly node?: string;
-  readonly users?: readonly ChannelUserShown[];
-  readonly chats?: number;
-  readonly awaited?: number;
-  readonly undelivered?: number;
-  readonly given_up?: number;
-  readonly rejected?: number;
-}
-
-/** A person with access. */
-export interface ChannelUserShown {
-  readonly user: string;
-  readonly name: string;
-  readonly role: "user" | "approver";
-  readonly since: number;
-  readonly how?: "code" | "allowed" | "settings" | "";
-  readonly by?: string;
-}
-
-/** The code to send to the bot. Only this response contains it. */
-export interface PairingCode {
-  readonly code: string;
-  readonly expires_in_s: number;
-}
-
-/** The person's new access. */
-export interface ChannelUserChanged {
-  readonly channel: string;
-  readonly user: string;
-  readonly allowed: boolean;
-}
-
-/** The test message is queued. The log shows its delivery status. */
-export interface ChannelTestIntended {
-  readonly channel: string;
-  readonly chat: string;
-  readonly delivery: string;
-}
-
-/** The events of a channel, newest last. */
-export interface ChannelHistory {
-  readonly object: "list";
-  readonly data: readonly ChannelLogEntry[];
-}
-
-/** An event in a channel. */
-export interface ChannelLogEntry {
-  readonly seq: number;
-  readonly at: number;
-  readonly type: string;
-  readonly chat?: string;
-  readonly user?: string;
-  readonly what?: string;
-  readonly delivery?: string;
-}
-
-/** The update is stored. Duplicates are ignored. */
-export interface ChannelUpdateAccepted {
-  readonly accepted: boolean;
-}
-
 /** The stored blob. Refer to it by name in message parts. */
 export interface BlobStored {
   readonly blob: string;
@@ -1441,6 +1365,82 @@ export interface HealthShown {
   readonly version?: string;
   readonly platform?: "holdfast";
   readonly warning?: string;
+}
+
+/** All channels. */
+export interface ChannelList {
+  readonly object: "list";
+  readonly data: readonly ChannelShown[];
+}
+
+/** A channel and its connection status. */
+export interface ChannelShown {
+  readonly name: string;
+  readonly kind: string;
+  readonly state: "connected" | "failed" | "starting" | "off" | "not_configured";
+  readonly since: number;
+  readonly account?: string;
+  readonly problem?: string;
+  readonly hint?: string;
+  readonly node?: string;
+  readonly users?: readonly ChannelUserShown[];
+  readonly chats?: number;
+  readonly awaited?: number;
+  readonly undelivered?: number;
+  readonly given_up?: number;
+  readonly rejected?: number;
+}
+
+/** A person with access. */
+export interface ChannelUserShown {
+  readonly user: string;
+  readonly name: string;
+  readonly role: "user" | "approver";
+  readonly since: number;
+  readonly how?: "code" | "allowed" | "settings" | "";
+  readonly by?: string;
+}
+
+/** The code to send to the bot. Only this response contains it. */
+export interface PairingCode {
+  readonly code: string;
+  readonly expires_in_s: number;
+}
+
+/** The person's new access. */
+export interface ChannelUserChanged {
+  readonly channel: string;
+  readonly user: string;
+  readonly allowed: boolean;
+}
+
+/** The test message is queued. The log shows its delivery status. */
+export interface ChannelTestIntended {
+  readonly channel: string;
+  readonly chat: string;
+  readonly delivery: string;
+}
+
+/** The events of a channel, newest last. */
+export interface ChannelHistory {
+  readonly object: "list";
+  readonly data: readonly ChannelLogEntry[];
+}
+
+/** An event in a channel. */
+export interface ChannelLogEntry {
+  readonly seq: number;
+  readonly at: number;
+  readonly type: string;
+  readonly chat?: string;
+  readonly user?: string;
+  readonly what?: string;
+  readonly delivery?: string;
+}
+
+/** The update is stored. Duplicates are ignored. */
+export interface ChannelUpdateAccepted {
+  readonly accepted: boolean;
 }
 
 /** All triggers, oldest first. */

@@ -20,6 +20,7 @@ class Shipped:
 
 
 SHIPPED: tuple[Shipped, ...] = (
+    Shipped("channels", logs={"channel": "chn_"}),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
 )

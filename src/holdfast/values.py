@@ -17,7 +17,7 @@ AUTOMATION = "automation"  # a session that a trigger began
 # Logs of autonomous features: they aren't conversations, so session lists, searches and routes exclude them.
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
 MEMORY = "memory"
-AUTOMATION_SOURCES = (*LOG_SOURCES, CHANNEL, MEMORY)
+AUTOMATION_SOURCES = (*LOG_SOURCES, MEMORY)
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace as changed
 
 from holdfast import events as e
-from holdfast.cli.doctor.channels import undelivered
 from holdfast.cli.doctor.database import check_database, clock_skew, durability
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import BlobStoreSettings, Secret, ServerSettings, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
+from holdfast.features.channels.cli.doctor import undelivered
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
 from holdfast.interfaces.ids import channel_log_id

@@ -22,7 +22,10 @@ def without(feature: str, folder: Path) -> tuple[str, ...]:
 
 def parts_of(feature: Feature) -> list[str]:
     """Every part that the feature names."""
-    single = (feature.events, feature.operations, feature.tools, feature.doctor)
+    single = (
+        *(feature.events, feature.operations, feature.tools, feature.doctor),
+        *(feature.configured, feature.work, feature.health),
+    )
     several = (feature.routes, feature.owners, feature.commands)
     return [*filter(None, single), *(part for parts in several for part in parts.values())]
 
@@ -38,6 +41,15 @@ def test_all_shipped_features_are_here_and_come_after_those_they_require() -> No
     names = list(FEATURES)
     for feature in FEATURES.values():
         assert all(names.index(other) < names.index(feature.name) for other in feature.requires)
+
+
+def with_dependants(name: str) -> set[str]:
+    """The feature, and all that can't work without it."""
+    gone = {name}
+    for feature in FEATURES.values():  # those that are required come first
+        if gone & set(feature.requires):
+            gone.add(feature.name)
+    return gone
 
 
 async def works(server: Program) -> None:
@@ -62,7 +74,7 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             await works(server)
             _, rest = await server.call("GET", "/v1/capabilities")
             gone = {one for one in catalog.FEATURES if one not in rest["features"]}
-            assert gone == {name} | {one.name for one in FEATURES.values() if name in one.requires}
+            assert gone == with_dependants(name)
             _, listed = await server.call("GET", "/api/sessions")
             assert made["id"] not in [one["id"] for one in listed["data"]]
         async with program(tmp_path) as server:

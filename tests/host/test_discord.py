@@ -6,6 +6,7 @@ from config.given import loaded
 from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.client.client import Client
+from holdfast.features.channels.cli.client import ChannelCalls
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import serving
 from holdfast.host.known_secrets import known_secrets
@@ -35,15 +36,15 @@ async def test_a_person_pairs_and_talks_on_discord(tmp_path: Path) -> None:
             Client(url) as client,
         ):
             await world.changed.until(lambda: bool(world.commands))
-            world.say(chat, (await client.pair_channel("dc")).code)
+            world.say(chat, (await ChannelCalls(client).pair("dc")).code)
             await world.changed.until(lambda: len(chat.texts()) == 1)
             world.say(chat, "hi")
             await world.changed.until(lambda: len(chat.texts()) == 2)
-            (shown,) = await client.channels()
+            (shown,) = await ChannelCalls(client).list()
             assert (shown.state, shown.account, shown.kind) == ("connected", "holdfast", "discord")
             assert [(user.user, user.role) for user in shown.users] == [(str(ME), "approver")]
-            await client.test_channel("dc", chat.channel_id)
+            await ChannelCalls(client).test("dc", chat.channel_id)
             await world.changed.until(lambda: len(chat.texts()) == 3)
-            log = await client.channel_log("dc")
+            log = await ChannelCalls(client).log("dc")
             assert discord.token not in str(log)
         assert chat.texts()[1] == "hello"

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from channels.lab import ME, options_for, served_channels
+from features.channels.lab import ME, options_for, served_channels
 from holdfast.chaos import CallTool, Say
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.automations.tool import Schedule

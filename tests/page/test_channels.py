@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from channels.lab import ME, options_for, served_channels
+from features.channels.lab import ME, options_for, served_channels
 from holdfast.chaos import Say
 from holdfast.chaos.telegram import FakeTelegram
 from page.browsing import Chat, Visit, faults_of

@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from channels.lab import options_for, served_channels
+from features.channels.lab import options_for, served_channels
 from holdfast.chaos import Gate, Say
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.tools.memory.tools import Remember

@@ -11,8 +11,8 @@ import pytest
 
 from agent.world import CrashingStore, either, process
 from holdfast import events as e
-from holdfast.channels.undo import undo_newest
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
+from holdfast.features.channels.undo import undo_newest
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

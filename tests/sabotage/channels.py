@@ -10,24 +10,24 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import Effect, asks_about, process
-from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
+from features.channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
 from holdfast import events as e
-from holdfast.channels.answers import Dialect, due
-from holdfast.channels.asks import Answerer, ChannelAsks
-from holdfast.channels.channel_log import ChannelLog
-from holdfast.channels.incoming import Arrival, PlatformMessage
-from holdfast.channels.notices import notices
-from holdfast.channels.outbox import OutboxSender
-from holdfast.channels.telegram.api import open_telegram
-from holdfast.channels.telegram.carrier import DIALECT, card_fits
-from holdfast.channels.telegram.connecting import TelegramConnection
-from holdfast.channels.telegram.polling import TelegramPolling
-from holdfast.channels.telegram.webhook import TelegramWebhook
 from holdfast.chaos import CallTool, ChaosServer, Crashed, Gate
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendNow, SendResult
 from holdfast.events import Event
-from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.approvals import Answerer, ChannelAsks
+from holdfast.features.channels.channel_log import ChannelLog
+from holdfast.features.channels.deliveries import Dialect, due
+from holdfast.features.channels.incoming import Arrival, PlatformMessage
+from holdfast.features.channels.notices import notices
+from holdfast.features.channels.outbox import OutboxSender
+from holdfast.features.channels.state import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.telegram.api import open_telegram
+from holdfast.features.channels.telegram.carrier import DIALECT, card_fits
+from holdfast.features.channels.telegram.connecting import TelegramConnection
+from holdfast.features.channels.telegram.polling import TelegramPolling
+from holdfast.features.channels.telegram.webhook import TelegramWebhook
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.session_fold import SessionFold
 from holdfast.interfaces.system_clock import SystemClock

@@ -11,28 +11,32 @@ from msgspec import structs
 from typing_extensions import override
 
 from agent.world import process
-from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
-from channels.samples import approval, channel_of, choices_of, session_of
+from features.channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
+from features.channels.samples import approval, channel_of, choices_of, session_of
 from holdfast import events as e
-from holdfast.channels.answers import Dialect, due, words_above
-from holdfast.channels.asks import Answerer, ChannelAsks
-from holdfast.channels.cards import CHOICES, Card, FitsIn, card_of, full_words
-from holdfast.channels.channel_log import ChannelLog, channel_state
-from holdfast.channels.commands import ChatCommands
-from holdfast.channels.deps import ChannelDeps, ChannelOptions
-from holdfast.channels.discord.carrier import DIALECT, card_fits
-from holdfast.channels.discord.updates import read_message
-from holdfast.channels.incoming import PlatformMessage, writable
-from holdfast.channels.losses import loss_notices
-from holdfast.channels.outbox import unsaid
-from holdfast.channels.owner import ChatPlatform, OpenPlatform, Take, own_channel
-from holdfast.channels.taking import Platform, Taking
-from holdfast.channels.telegram.channel import open_telegram_channel
-from holdfast.channels.telegram.html import telegram_html
-from holdfast.channels.words import NO_ANSWER, button_data
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.chaos.telegram import FakeTelegram
-from holdfast.folds.channel import code_digest
+from holdfast.features.channels.approvals import Answerer, ChannelAsks
+from holdfast.features.channels.cards import CHOICES, Card, FitsIn, card_of, full_words
+from holdfast.features.channels.channel_log import ChannelLog, channel_state
+from holdfast.features.channels.chat_commands import ChatCommands
+from holdfast.features.channels.deliveries import Dialect, due, words_above
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.features.channels.discord.carrier import DIALECT, card_fits
+from holdfast.features.channels.discord.updates import read_message
+from holdfast.features.channels.events import (
+    ChannelCodeMade,
+    ChannelConnected,
+)
+from holdfast.features.channels.incoming import PlatformMessage, writable
+from holdfast.features.channels.intake import Platform, Taking
+from holdfast.features.channels.losses import loss_notices
+from holdfast.features.channels.outbox import unsaid
+from holdfast.features.channels.owner import ChatPlatform, OpenPlatform, Take, own_channel
+from holdfast.features.channels.state import code_digest
+from holdfast.features.channels.telegram.channel import open_telegram_channel
+from holdfast.features.channels.telegram.html import telegram_html
+from holdfast.features.channels.texts import NO_ANSWER, button_data
 from holdfast.folds.inputs import SessionMessage
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.run import AskStatus
@@ -124,7 +128,7 @@ class _SlowLog(ChannelLog):
 async def check_a_code_lets_one_person_in(kind: type[Taking]) -> None:
     """Two people send the same code at the same time."""
     async with FakeTelegram() as telegram, ChaosServer() as chaos, process(chaos) as world:
-        made = e.ChannelCodeMade(at_ms=1, digest=code_digest(LOG, CODE), expires_at_ms=2**52)
+        made = ChannelCodeMade(at_ms=1, digest=code_digest(LOG, CODE), expires_at_ms=2**52)
         await world.store.append(LOG, [CREATED])
         await world.store.append(LOG, [made], when=[IfSessionKnown()])
         log = _SlowLog(world.store, LOG, await world.store.claim(LOG))
@@ -192,7 +196,7 @@ async def check_a_channel_that_failed_is_not_shown_as_connected(own: Callable[..
         deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
     ) -> AsyncGenerator[ChatPlatform]:
         async def connect(_: Take) -> None:
-            await log.append(e.ChannelConnected(at_ms=1, account="x"))
+            await log.append(ChannelConnected(at_ms=1, account="x"))
             raise RuntimeError("nobody foresaw this")
 
         async with open_telegram_channel(deps, options, log) as platform:

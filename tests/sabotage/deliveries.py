@@ -7,21 +7,22 @@ import msgspec
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.channels.channel_log import ChannelLog
-from holdfast.channels.incoming import Arrival
-from holdfast.channels.slack.api import open_slack
-from holdfast.channels.slack.webhook import HookAddress, SlackWebhook
 from holdfast.chaos import Gate
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.slack.world import APP, TEAM
 from holdfast.decisions.hook_signatures import HookDelivery, is_signed, slack_signature
+from holdfast.features.channels.channel_log import ChannelLog
+from holdfast.features.channels.deps import ConfiguredChannel
+from holdfast.features.channels.http.proofs import DeliveryProofs
+from holdfast.features.channels.http.webhook_endpoints import NotNow, WebhookEndpoints
+from holdfast.features.channels.incoming import Arrival
+from holdfast.features.channels.slack.api import open_slack
+from holdfast.features.channels.slack.webhook import HookAddress, SlackWebhook
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.channels.doors import ChannelDoors, NotNow
-from holdfast.server.channels.proofs import DeliveryProofs
-from holdfast.server.options import ApiKey, ConfiguredChannel
+from holdfast.server.options import ApiKey
 from holdfast.server.peers.admission import PeerAdmission
 from holdfast.server.peers.seals import HEADER, Question, Seals
 from holdfast.server.problems import Problem
@@ -117,7 +118,7 @@ class AnswersFirst(SlackWebhook):
 
 async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[SlackWebhook]) -> None:
     """While an event is being taken, Slack waits."""
-    gate, doors = Gate(), ChannelDoors()
+    gate, endpoints = Gate(), WebhookEndpoints()
     event = {"type": "message", "channel": "D42", "user": "U42", "text": "hi", "ts": "1.1"}
     body = msgspec.json.encode({"type": "event_callback", "team_id": TEAM, "api_app_id": APP, "event": event})
 
@@ -133,7 +134,7 @@ async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[Slack
         log = ChannelLog(store, "chn_sl", await store.claim("chn_sl"))
         address = HookAddress("http://127.0.0.1:9/hooks/channels/sl", slack.signing_secret)
         hook = kind(api, log, SystemClock(), address=address, take=take)
-        running = asyncio.create_task(hook.run(doors, "sl"))
+        running = asyncio.create_task(hook.run(endpoints, "sl"))
         await slack.world.changed.until(lambda: bool(slack.world.done("auth.test")))
         delivering = asyncio.create_task(_delivered(hook, body))
         await gate.reached()

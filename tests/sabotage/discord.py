@@ -3,14 +3,14 @@
 from typing_extensions import override
 
 from agent.world import process
-from channels.discord.lab import LOG, ME
+from features.channels.discord.lab import LOG, ME
 from holdfast import events as e
-from holdfast.channels.discord.api import open_discord
-from holdfast.channels.discord.carrier import DiscordCarrier
-from holdfast.channels.discord.progress import Progress
 from holdfast.chaos import ChaosServer
 from holdfast.chaos.discord import Accept, FakeDiscord, ResetConnection
 from holdfast.decisions.deliveries import Arrived, MayHaveArrived
+from holdfast.features.channels.discord.api import open_discord
+from holdfast.features.channels.discord.carrier import DiscordCarrier
+from holdfast.features.channels.discord.progress import Progress
 from holdfast.folds.outbox import Outbox, OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
 from sabotage import Sabotage

@@ -10,26 +10,29 @@ from msgspec.structs import replace as edit_of
 from typing_extensions import override
 
 from agent.world import process
-from channels.lab import echo
-from channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
-from channels.slack.slack_lab import LOG, MY, options_for
+from features.channels.lab import echo
+from features.channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
+from features.channels.slack.slack_lab import LOG, MY, options_for
 from holdfast import events as e
-from holdfast.channels.answers import due
-from holdfast.channels.channel_log import ChannelLog
-from holdfast.channels.chat_locks import ChatLocks
-from holdfast.channels.incoming import Arrival, PlatformMessage
-from holdfast.channels.outbox import OutboxSender
-from holdfast.channels.slack.api import open_slack
-from holdfast.channels.slack.blocks import SlackMessage, escaped, slack_messages
-from holdfast.channels.slack.carrier import SlackCarrier
-from holdfast.channels.slack.catching_up import CatchingUp
-from holdfast.channels.slack.socket import SlackSocket
-from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Crashed
 from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
 from holdfast.chaos.slack.markup import read_blocks, read_text
 from holdfast.decisions.deliveries import NotThere, ProbeResult
 from holdfast.events import Event
+from holdfast.features.channels.channel_log import ChannelLog
+from holdfast.features.channels.chat_locks import ChatLocks
+from holdfast.features.channels.deliveries import due
+from holdfast.features.channels.events import (
+    ChannelUpdateTaken,
+)
+from holdfast.features.channels.incoming import Arrival, PlatformMessage
+from holdfast.features.channels.outbox import OutboxSender
+from holdfast.features.channels.slack.api import open_slack
+from holdfast.features.channels.slack.blocks import SlackMessage, escaped, slack_messages
+from holdfast.features.channels.slack.carrier import SlackCarrier
+from holdfast.features.channels.slack.catching_up import CatchingUp
+from holdfast.features.channels.slack.socket import SlackSocket
+from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -81,7 +84,7 @@ class ForgetsTheHistory(CatchingUp):
 async def check_what_no_socket_heard_is_found(kind: type[CatchingUp]) -> None:
     """What was said while no socket was open is in the history."""
     store, taken = MemoryStore(), list[str]()
-    before = e.ChannelUpdateTaken(
+    before = ChannelUpdateTaken(
         at_ms=1, key="k", became="message", chat=MY, user="U42", platform_id="1.0", conversation=MY
     )
     await store.append(LOG, [CREATED])

@@ -18,7 +18,7 @@ export const AutomationsDialog = later(
 );
 export const ChannelsDialog = later(
   "channels",
-  async () => (await import("../channels/channels_dialog.tsx")).ChannelsDialog,
+  async () => (await import("../features/channels/channels_dialog.tsx")).ChannelsDialog,
 );
 export const NodesDialog = later(
   "nodes",

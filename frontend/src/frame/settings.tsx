@@ -188,7 +188,7 @@ function Panels(): JSX.Element {
             Automations
           </Way>
         ) : null}
-        {may("admin") ? (
+        {may("admin") && has("channels") ? (
           <Way to="channels" icon="chat">
             Channels
           </Way>

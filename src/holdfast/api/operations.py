@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-from holdfast.api.channel_operations import CHANNEL_OPERATIONS
 from holdfast.api.face_operations import FACE_OPERATIONS
 from holdfast.api.operation import Operation
 from holdfast.api.powers.operations import MEMORY_OPERATIONS
@@ -18,7 +17,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *SESSION_OPERATIONS,
     *FACE_OPERATIONS,
     *MEMORY_OPERATIONS,
-    *CHANNEL_OPERATIONS,
     *SERVER_OPERATIONS,
     *(operation for one in FEATURES.values() if one.operations for operation in one.part(one.operations)),
 )

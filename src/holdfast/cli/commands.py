@@ -8,7 +8,6 @@ from holdfast import __version__
 from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
-from holdfast.cli.channels import commands as channel_commands
 from holdfast.cli.chaos import commands as chaos_commands
 from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
@@ -66,7 +65,6 @@ sessions_app = _group("List, search, show, export, move and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
 
-app.add_typer(channel_commands.channels_app, name="channels")
 app.add_typer(chaos_commands.chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
 app.add_typer(runs_app, name="runs")

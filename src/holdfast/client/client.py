@@ -13,15 +13,6 @@ from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
 from holdfast.api.changes import RunChanges, RunUndone, UndoPreviewed, UndoRequest
-from holdfast.api.channels import (
-    ChannelHistory,
-    ChannelList,
-    ChannelLogEntry,
-    ChannelShown,
-    ChannelTestIntended,
-    ChannelUserChanged,
-    PairingCode,
-)
 from holdfast.api.children import ChildList
 from holdfast.api.live import BackgroundOutput, SessionLive
 from holdfast.api.nodes import NodeList, NodeShown
@@ -456,30 +447,6 @@ class Client:
         """Revoke the key."""
         await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{in_path(name)}"))
 
-    async def channels(self) -> Sequence[ChannelShown]:
-        """The chat platforms, and whether each works."""
-        return (await self.get("/api/channels", ChannelList)).data
-
-    async def pair_channel(self, name: str) -> PairingCode:
-        """A code; whoever sends it to the bot may talk to the agent."""
-        return await self.post(f"{_channel(name)}/pair", None, PairingCode)
-
-    async def allow_in_channel(self, name: str, user: str, *, role: str = "user") -> None:
-        """Let a person talk to the agent, by the platform's id."""
-        await self.post(f"{_channel(name)}/users", {"user": user, "role": role}, ChannelUserChanged)
-
-    async def revoke_in_channel(self, name: str, user: str) -> None:
-        """Let a person no longer talk to the agent."""
-        await self._exchange.call(ClientRequest("DELETE", f"{_channel(name)}/users/{in_path(user)}"))
-
-    async def test_channel(self, name: str, chat: str) -> ChannelTestIntended:
-        """Send a test message to a chat."""
-        return await self.post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
-
-    async def channel_log(self, name: str) -> Sequence[ChannelLogEntry]:
-        """The newest events of a channel."""
-        return (await self.get(f"{_channel(name)}/log", ChannelHistory)).data
-
     async def get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
         """Send a GET request; raises Refused and the other errors of `call`."""
         given = {name: value for name, value in (query or {}).items() if value}
@@ -507,10 +474,6 @@ def _once() -> str:
 def in_path(name: str) -> str:
     """Quote a name for use in a path."""
     return quote(name, safe="", errors="surrogatepass")
-
-
-def _channel(name: str) -> str:
-    return f"/api/channels/{in_path(name)}"
 
 
 def _session(session_id: str) -> str:

@@ -32,19 +32,6 @@ from holdfast.events.bases import Event as Event
 from holdfast.events.bases import ForeignEvent as ForeignEvent
 from holdfast.events.bases import Input, RunEvent
 from holdfast.events.bases import OwnedEvent as OwnedEvent
-from holdfast.events.channels import (
-    ChannelChatBound,
-    ChannelCodeMade,
-    ChannelCodeTried,
-    ChannelConnected,
-    ChannelFailed,
-    ChannelMessageSettled,
-    ChannelModelChosen,
-    ChannelResultWanted,
-    ChannelUpdateTaken,
-    ChannelUserAllowed,
-    ChannelUserRevoked,
-)
 from holdfast.events.children import ChildAsked as ChildAsked
 from holdfast.events.children import ChildAskSettled as ChildAskSettled
 from holdfast.events.children import ChildEnded as ChildEnded
@@ -494,8 +481,6 @@ AnyEvent: TypeAlias = (
     | ContextRead | MemoryProposed | MemoryWritten | MemoryRejected
     | PlanUpdated | GoalContinued | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
-    | DeliveryUnknown | ChannelConnected | ChannelFailed | ChannelCodeMade | ChannelCodeTried
-    | ChannelUserAllowed | ChannelUserRevoked | ChannelChatBound | ChannelModelChosen | ChannelUpdateTaken
-    | ChannelResultWanted | ChannelMessageSettled
+    | DeliveryUnknown
 )
 # fmt: on

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
@@ -13,21 +14,22 @@ from typing import Literal
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.api.server import SandboxShown
+from holdfast.catalog import FEATURES
 from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.config.trust import TrustedSkills
-from holdfast.host.channels import channels_work, configured_channel
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.opening import Opening
 from holdfast.host.processes import SessionProcesses
-from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
+from holdfast.host.runtime import AgentFactory, Parts, Runtime, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
 from holdfast.host.tools import HostTools, OpenedTools, kept_out_of_tools, open_tools, own_folders
+from holdfast.interfaces.feature import Feature
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
@@ -37,6 +39,8 @@ from holdfast.journal.store_clock import StoreClock
 from holdfast.models.call_deps import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.app import ServerWork
+from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
@@ -64,9 +68,29 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        also = {"channels": channels_work(settings, runtime)} if resume_runs == "all" else {}
+        also = _works(settings, runtime, resume_runs)
         options = _options(settings, parts, keys=keys, page=page)
-        yield application(runtime, options, limits, also=also, opening=parts.opening)
+        yield application(
+            runtime,
+            options,
+            limits,
+            also=also,
+            opening=parts.opening,
+        )
+
+
+def _works(
+    settings: Settings, runtime: Runtime, resume_runs: Literal["all", "asked"]
+) -> Mapping[str, ServerWork]:
+    """The work of features beside the server. Each is imported in a thread when it begins."""
+    if resume_runs == "asked":
+        return {}
+
+    async def work(feature: Feature, deps: RouteDeps) -> None:
+        await asyncio.to_thread(import_module, feature.module(feature.work))
+        await feature.part(feature.work)(deps, settings, runtime)
+
+    return {one.name: partial(work, one) for one in FEATURES.values() if one.work}
 
 
 @asynccontextmanager
@@ -280,7 +304,11 @@ def _options(
         jobs=parts.jobs.all,
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,
-        channels={one.name: configured_channel(one) for one in settings.channels},
+        features={
+            one.name: one.part(one.configured)(settings)
+            for one in FEATURES.values()
+            if one.configured and getattr(settings, one.name)
+        },
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

@@ -24,6 +24,15 @@ class FeatureContext:
     clock: "Clock"
 
 
+@dataclass(frozen=True, slots=True)
+class DoctorContext:
+    """What a feature's checks can use; while offline, they call no other program."""
+
+    settings: "Settings"
+    clock: "Clock"
+    is_offline: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
@@ -49,7 +58,17 @@ class Feature:
     # Command groups of `holdfast`, by name: a `typer.Typer`.
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    # Findings of `holdfast doctor`: `async (settings, clock) -> Sequence[DoctorFinding]`.
+    # What its routes need of the settings: `(settings: Settings) -> Any`. They find it in
+    # `deps.options.features[name]`. It's called only if the section named like the feature isn't empty.
+    configured: str = ""
+
+    # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.
+    work: str = ""
+
+    # Its fields of /health/detailed: `async (deps: RouteDeps) -> Mapping[str, Any]`.
+    health: str = ""
+
+    # Findings of `holdfast doctor`: `async (context: DoctorContext) -> Sequence[DoctorFinding]`.
     doctor: str = ""
 
     def part(self, name: str) -> Any:

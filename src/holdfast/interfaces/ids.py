@@ -12,7 +12,7 @@ CODE_CHARS = 8
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that people mistake for another
 WEBHOOKS_LOG = "chn_webhooks"  # the outbox of results that are posted to other programs
 _CHANNEL, _MEMORY = "chn_", "mem_"
-_OTHER_LOGS = (*LOG_PREFIXES, _CHANNEL, _MEMORY)
+_OTHER_LOGS = (*LOG_PREFIXES, _MEMORY)
 _CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
 
 

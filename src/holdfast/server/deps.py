@@ -1,6 +1,7 @@
 """The dependencies of the routes."""
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.folds.metrics import Metrics
@@ -15,8 +16,6 @@ from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
-from holdfast.server.channels.doors import ChannelDoors
-from holdfast.server.channels.folds import ChannelFolds
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
 from holdfast.server.peers.lives import SessionLives
@@ -25,6 +24,8 @@ from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
+
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,11 @@ class RouteDeps:
     workspaces: WorkspaceAccess
     uploads: UploadQuota
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
-    channel_folds: ChannelFolds = field(default_factory=ChannelFolds)
-    channel_doors: ChannelDoors = field(default_factory=ChannelDoors)
+    _singletons: dict[type[Any], Any] = field(default_factory=dict[type[Any], Any])
+
+    def singleton(self, kind: type[_Part]) -> _Part:
+        """Return the server's one object of a feature's class, made on first use."""
+        return self._singletons.setdefault(kind, kind())
 
     @property
     def store(self) -> Store:

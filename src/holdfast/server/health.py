@@ -17,7 +17,6 @@ from holdfast.api.scopes import SCOPES, Scope
 from holdfast.api.server import (
     AuthShown,
     Capabilities,
-    ChannelHealth,
     DetailedHealth,
     DiskShown,
     FailingTask,
@@ -32,7 +31,6 @@ from holdfast.interfaces.journal import JournalError, StoreClosed
 from holdfast.journal.lost_writes import NOTE as LOST_WRITES
 from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
-from holdfast.server.channels.routes import channels_shown
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
@@ -167,26 +165,18 @@ class HealthRoutes:
                 warning=files.warning,
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
                 sandbox=deps.options.sandbox(),
-                channels=await self._channels(),
+                **await self._of_features(),
                 failing_tasks=tuple(FailingTask(name, error) for name, error in failing.items()),
             )
         )
 
-    async def _channels(self) -> tuple[ChannelHealth, ...]:
-        """Whether the chat platforms of this server work."""
-        shown = await channels_shown(self._deps) if self._deps.options.channels else []
-        return tuple(
-            ChannelHealth(
-                name=one.name,
-                state=one.state,
-                problem=one.problem,
-                hint=one.hint,
-                undelivered=one.undelivered,
-                given_up=one.given_up,
-                rejected=one.rejected,
-            )
-            for one in shown
-        )
+    async def _of_features(self) -> Mapping[str, Any]:
+        """What features report."""
+        fields: dict[str, Any] = {}
+        for feature in FEATURES.values():
+            if feature.health:
+                fields |= await feature.part(feature.health)(self._deps)
+        return fields
 
     async def _store(self) -> StoreHealth:
         """Whether the store accepts writes, and how long one takes to reach the disk."""

@@ -29,7 +29,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "blobs": "blobs",
         "browsers": "access.endpoints",
         "changes": "runs.changes",
-        "channels": "channels.endpoints",
         "chat": "runs.endpoints",
         "conversations": "openai.endpoints",
         "docs": "docs_page",

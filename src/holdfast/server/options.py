@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
@@ -100,17 +100,6 @@ class Limits:
         return max(self.live_after_s - silent_s, self.live_every_s)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredChannel:
-    """The visible settings of a channel."""
-
-    kind: str
-    allow: frozenset[str] = frozenset()
-    approvers: frozenset[str] = frozenset()
-    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
-    signing_secret: str = field(default="", repr=False)  # with which its platform signs each update
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """All options of a server; with `keys` None, anyone on this machine may use it."""
@@ -137,5 +126,5 @@ class ServerOptions:
     read_job: ReadJob = _no_job
     stop_job: ReadJob = _no_job  # returns when it is dead
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
-    channels: Mapping[str, ConfiguredChannel] = field(default_factory=dict[str, ConfiguredChannel])  # by name
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what the settings say about each
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

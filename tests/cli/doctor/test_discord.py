@@ -2,10 +2,10 @@
 
 from holdfast.chaos import closed_port
 from holdfast.chaos.discord import FakeDiscord
-from holdfast.cli.doctor.channels import ask_platforms
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.config.settings import Settings
+from holdfast.features.channels.cli.doctor import ask_platforms
 
 
 async def test_a_bot_without_its_token_or_its_intent_is_a_fault_with_what_to_do() -> None:

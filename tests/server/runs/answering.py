@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
-from channels.discord import lab as discord_lab
-from channels.lab import ME
-from channels.lab import options_for as telegram_options
-from channels.slack.slack_lab import MY
-from channels.slack.slack_lab import options_for as slack_options
 from cli.editor import Editor
+from features.channels.discord import lab as discord_lab
+from features.channels.lab import ME
+from features.channels.lab import options_for as telegram_options
+from features.channels.slack.slack_lab import MY
+from features.channels.slack.slack_lab import options_for as slack_options
 from holdfast import events as e
-from holdfast.channels.cards import CHOICES
-from holdfast.channels.deps import ChannelOptions
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.slack import FakeSlack
@@ -30,6 +28,8 @@ from holdfast.cli.asks import Unclear, read_answer, send_answer
 from holdfast.cli.attach import OK
 from holdfast.client import Client
 from holdfast.client.errors import Refused
+from holdfast.features.channels.cards import CHOICES
+from holdfast.features.channels.deps import ChannelOptions
 from holdfast.host.lock import DirectoryLock
 from holdfast.interfaces.journal import Store
 from holdfast.values import Choice, Width

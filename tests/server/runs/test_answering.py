@@ -10,12 +10,12 @@ import pytest
 from typing_extensions import override
 
 from agent.world import messages
-from channels.lab import last_user_text, served_channels
+from features.channels.lab import last_user_text, served_channels
 from holdfast import Agent, ApprovalNeeded, PendingApproval, tool
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
-from holdfast.channels.cards import CHOICES
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.client import Client
+from holdfast.features.channels.cards import CHOICES
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.verdicts import NeedsApproval, Verdict

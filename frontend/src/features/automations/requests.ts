@@ -8,9 +8,9 @@ import type {
   TriggerMade,
   TriggerShown,
 } from "../../bodies.ts";
-import { readChannels, readLog } from "../../channels/requests.ts";
-import { hasPeople } from "../../channels/words.ts";
 import { ask } from "../../state/asking.ts";
+import { readChannels, readLog } from "../channels/requests.ts";
+import { hasPeople } from "../channels/words.ts";
 import { type HookKind, signedHeaders } from "./signing.ts";
 import { type KnownPlace, placesOf } from "./words.ts";
 

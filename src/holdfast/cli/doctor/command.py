@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from holdfast.catalog import FEATURES
 from holdfast.cli.doctor import machine, store
-from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms, undelivered
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
@@ -22,6 +21,7 @@ from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
 from holdfast.host.used_settings import changed_settings
+from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.safe_text import safe
 from holdfast.targets import Target
@@ -39,13 +39,19 @@ MARKS: Mapping[State, tuple[str, str]] = {
 
 
 async def ask_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """Check MCP servers and chat platforms."""
-    return [*await ask_servers(settings), *await ask_platforms(settings)]
+    """What MCP servers answer, and what features find."""
+    return [*await ask_servers(settings), *await _of_features(settings, offline=False)]
 
 
 async def ask_nobody_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """Report skipped checks."""
-    return [*await ask_no_server(settings), *await ask_no_platform(settings)]
+    """The same without calling any other program."""
+    return [*await ask_no_server(settings), *await _of_features(settings, offline=True)]
+
+
+async def _of_features(settings: Settings, *, offline: bool) -> Sequence[DoctorFinding]:
+    context = DoctorContext(settings, SystemClock(), offline)
+    checks = [feature.part(feature.doctor) for feature in FEATURES.values() if feature.doctor]
+    return [finding for check in checks for finding in await check(context)]
 
 
 class Report(Protocol):
@@ -131,15 +137,9 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
-    for feature in FEATURES.values():
-        if feature.doctor:
-            yield from asyncio.run(feature.part(feature.doctor)(settings, SystemClock()))
-    if settings.channels:
-        yield from asyncio.run(_answers(undelivered, settings))
-    if settings.channels or any(server.url for server in settings.mcp_servers):
-        with report.busy("calling MCP servers and chat platforms"):
-            servers = asyncio.run(_answers(ask_others, settings))
-        yield from servers
+    with report.busy("checking features and other servers"):
+        others = asyncio.run(_answers(ask_others, settings))
+    yield from others
     if loaded.is_demo:
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or configure [[targets]]"
         yield note("targets", "none configured, so the built-in demo model answers", advice)

@@ -4,6 +4,7 @@ from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
     name="automations",
+    requires=("channels",),  # results go to their outbox
     events="events:EVENTS",
     operations="operations:OPERATIONS",
     routes={"triggers": "routes:TriggerRoutes", "jobs": "jobs:JobRoutes", "hooks": "hooks:HookRoutes"},

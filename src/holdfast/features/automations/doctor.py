@@ -2,29 +2,28 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.doctor.channels import store_reader
 from holdfast.cli.doctor.findings import DoctorFinding, note
+from holdfast.cli.doctor.reading import store_reader
 from holdfast.codec import UnreadableEvent
-from holdfast.config.settings import Settings
 from holdfast.features.automations.owner import catch_up
 from holdfast.features.automations.state import Trigger
 from holdfast.features.automations.times import length
 from holdfast.features.automations.values import TRIGGER
-from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.journal import JournalError
 
 
-async def held(settings: Settings, clock: Clock) -> Sequence[DoctorFinding]:
+async def held(context: DoctorContext) -> Sequence[DoctorFinding]:
     """A finding for each trigger that won't fire for a while because the clock was ahead."""
     findings: list[DoctorFinding] = []
     try:
-        async with store_reader(settings) as store:
+        async with store_reader(context.settings) as store:
             if store is None:
                 return ()
             for row in await store.logs(TRIGGER):
                 trigger = Trigger()
                 await catch_up(store, row.session_id, trigger)
-                findings += _held(row.session_id, trigger, now_ms=clock.now_ms())
+                findings += _held(row.session_id, trigger, now_ms=context.clock.now_ms())
     except (JournalError, UnreadableEvent):
         return ()  # the check of the store reports it
     return findings

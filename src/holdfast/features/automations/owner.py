@@ -38,6 +38,9 @@ from holdfast.features.automations.values import (
     TriggerSettings,
     When,
 )
+from holdfast.features.channels.events import (
+    ChannelResultWanted,
+)
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import delivery_place
 from holdfast.interfaces.journal import (
@@ -265,7 +268,7 @@ class TriggerOwner:
         """Subscribe the chats to the run's results and requests."""
         for place in settings.deliver:
             log_id, chat = delivery_place(place)
-            wanted = e.ChannelResultWanted(
+            wanted = ChannelResultWanted(
                 at_ms=self._clock.now_ms(),
                 chat=chat,
                 session_id=fire.session_id,

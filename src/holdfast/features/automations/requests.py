@@ -20,9 +20,9 @@ from holdfast.features.automations.values import (
     TriggerSettings,
     When,
 )
+from holdfast.features.channels.http.routes import checked_places
 from holdfast.safe_text import safe_line
 from holdfast.server.access.request_secrets import request_redactor
-from holdfast.server.channels.routes import checked_places
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.requests import budget_of

@@ -1,1 +1,0 @@
-"""Channels: they carry messages between chat platforms and sessions."""

@@ -1,0 +1,15 @@
+"""Channels: they carry messages between chat platforms and sessions."""
+
+from holdfast.interfaces.feature import Feature
+
+FEATURE = Feature(
+    name="channels",
+    events="events:EVENTS",
+    operations="http.operations:OPERATIONS",
+    routes={"channels": "http.routes:ChannelRoutes"},
+    configured="configured:configured_channels",
+    work="configured:run_channels",
+    health="http.routes:health",
+    commands={"channels": "cli.commands:channels_app"},
+    doctor="cli.doctor:check_channels",
+)

@@ -1,0 +1,1 @@
+"""Channels on the command line: commands, the calls they make, and checks."""

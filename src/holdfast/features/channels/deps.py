@@ -1,0 +1,96 @@
+"""The dependencies of channels, and the settings of one."""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from aiohttp import AsyncResolver
+from aiohttp.abc import AbstractResolver
+
+from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import channel_log_id
+from holdfast.interfaces.journal import Store
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.image_urls import HttpsOnly
+from holdfast.tools.web.addresses import AddressPolicy
+from holdfast.undo.snapshots import Snapshots
+from holdfast.values import ApprovalMode, Budget, RunSettings
+
+Kind: TypeAlias = Literal["telegram", "slack", "discord"]
+Groups: TypeAlias = Literal["off", "mention", "all"]
+FILE_BYTES_MAX = 20 * 1024 * 1024
+
+
+def hook_url(public_url: str, channel: str) -> str:
+    """Return the webhook URL of a channel on the server with this address."""
+    return f"{public_url.rstrip('/')}/hooks/channels/{channel}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredChannel:
+    """What the settings say about a channel, as far as people are shown it."""
+
+    kind: str
+    allow: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
+    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
+    signing_secret: str = field(default="", repr=False)  # with which its platform signs each update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelOptions:
+    """The configuration of one channel."""
+
+    name: str
+    kind: Kind = "telegram"
+    token: str
+    app_token: str = ""  # Slack's second token, for its socket
+    signing_secret: str = ""  # for verifying Slack's requests, if it uses a webhook
+    base_url: str = ""
+    webhook_url: str = ""  # the public URL of this server; empty: polling or a socket instead of a webhook
+    allow: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
+    groups: Groups = "mention"
+    settings: RunSettings = field(default_factory=RunSettings)  # of its runs
+    approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
+    file_bytes_max: int = FILE_BYTES_MAX
+
+    @property
+    def hook_secret(self) -> str:
+        """Return the secret of the platform's updates, derived from the token so that every node has it."""
+        return hmac.digest(self.token.encode(), self.log_id.encode(), "sha256").hex()
+
+    @property
+    def hook_url(self) -> str:
+        """Return the URL for the platform's updates. Requires a `webhook_url`."""
+        return hook_url(self.webhook_url, self.name)
+
+    @property
+    def log_id(self) -> str:
+        """Return the id of the channel's log."""
+        return channel_log_id(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelDeps:
+    """Dependencies shared by all channels."""
+
+    store: Store
+    clock: Clock
+    inbox: Inbox
+    supervisor: Supervisor
+    workspace: Path  # the default for runs
+    snapshots: Snapshots | None = None
+    budget: Budget = field(default_factory=Budget)  # the server's limit for each run
+    endpoints: WebhookEndpoints = field(default_factory=WebhookEndpoints)  # for platform updates
+    models: Callable[[], tuple[str, ...]] = tuple  # names accepted by /model
+    webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # URLs that results can be posted to
+    resolver: Callable[[], AbstractResolver] = AsyncResolver
+    # How long an unanswered request can still take effect; only after that, the platform is checked for it.
+    settles_s: float = 3.0
+    preview_after_s: float = 2.0  # delay before a chat without drafts shows a preview
+    preview_beat_s: float = 1.0  # minimum time between two updates of a preview

@@ -1,0 +1,83 @@
+"""The content of a delivery: its own text, or a session's, read from the log when it's sent."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast import events as e
+from holdfast.features.channels.cards import Card, about_card, card_of, full_words
+from holdfast.features.channels.deliveries import (
+    ANSWER,
+    FILE,
+    PREVIEW,
+    WORDS,
+    Dialect,
+    ask_of,
+    file_of,
+    headed,
+    message_of,
+    words_above,
+)
+from holdfast.folds.outbox import Outbox
+from holdfast.folds.phases import Phase
+from holdfast.runner.supervisor import Supervisor
+from holdfast.values import SentFile
+
+GONE = "its session no longer exists"
+UNNEEDED = "the answer is complete, or the request is resolved"
+WORKING = "…"  # the preview of an answer without text
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Markdown text. The delivery is one part of it."""
+
+    markdown: str
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewText:
+    """A run's output so far, as plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoWords:
+    """The session no longer has the content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """The content is obsolete: a preview of a complete answer, or the text of a resolved card."""
+
+
+Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
+
+
+async def said_in(
+    supervisor: Supervisor, intended: e.DeliveryIntended, *, dialect: Dialect, outbox: Outbox
+) -> Said:
+    """Return the delivery's current content. The outbox shows what else is in its chat."""
+    if intended.body:
+        return Prose(headed(intended.head, intended.body), intended.part)
+    view = await supervisor.view(intended.session_id)
+    run = view.runs.get(intended.run)
+    match message_of(intended):
+        case message if message == ANSWER:
+            return Prose(headed(intended.head, run.output), intended.part) if run is not None else NoWords()
+        case message if message == PREVIEW:
+            if run is None or run.state.phase is Phase.ENDED:
+                return Unneeded()
+            return PreviewText(run.output or WORKING)
+        case message if message == FILE:
+            return file_of(view, intended) or NoWords()
+        case message:
+            ask = ask_of(view, intended)
+            if ask is None:
+                return NoWords()
+            if not message.endswith(f".{WORDS}"):
+                above = words_above(outbox, intended, ask, dialect)
+                about = about_card(ask, head=intended.head, said=run.output if run is not None else "")
+                return card_of(ask, dialect.fits, above=above, about=about)
+            return Prose(full_words(ask), intended.part) if ask.state == "open" else Unneeded()

@@ -1,0 +1,93 @@
+"""Owns a channel on any platform: accepts updates, watches sessions, sends, and shows progress."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from holdfast.features.channels.channel_log import ChannelLog
+from holdfast.features.channels.chat_locks import ChatLocks
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.features.channels.events import (
+    ChannelFailed,
+)
+from holdfast.features.channels.incoming import Arrival
+from holdfast.features.channels.intake import Platform, Taking
+from holdfast.features.channels.losses import loss_notices
+from holdfast.features.channels.outbox import Carrier, Manners, OutboxSender
+from holdfast.features.channels.session_watcher import Watching
+from holdfast.interfaces.journal import Fence, JournalError
+from holdfast.racing import is_about
+
+_log = logging.getLogger(__name__)
+OWNER_FAILED = "The channel failed and is being restarted"
+OWNER_HINT = "This is a bug in Holdfast. Please report it, with the error from the server's log."
+Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPlatform:
+    """The parts of a platform. Each runs until cancelled.
+
+    `connect` opens the connection, passes updates to its argument one at a time per chat, and acknowledges
+    each after it returned. It logs failures and retries.
+    """
+
+    carrier: Carrier
+    inbound: Platform
+    connect: Callable[[Take], Coroutine[Any, Any, None]]
+    show_work: Callable[[], Coroutine[Any, Any, None]]  # "typing" and previews
+    locks: ChatLocks = field(default_factory=ChatLocks)
+    can_probe: bool = False
+
+
+OpenPlatform: TypeAlias = Callable[
+    [ChannelDeps, ChannelOptions, ChannelLog], AbstractAsyncContextManager[ChatPlatform]
+]
+
+
+async def own_channel(
+    deps: ChannelDeps, options: ChannelOptions, fence: Fence, *, open_platform: OpenPlatform
+) -> None:
+    """Own the channel until cancelled. Store errors propagate, and the service restarts it."""
+    log = ChannelLog(deps.store, options.log_id, fence)
+    await log.catch_up()
+    try:
+        with deps.endpoints.held(log.log_id):
+            await _own(deps, options, log, open_platform)
+    except Exception as error:
+        if not is_about(error, (JournalError,)):
+            await _say_failed(deps, log)
+        raise
+
+
+async def _own(
+    deps: ChannelDeps, options: ChannelOptions, log: ChannelLog, open_platform: OpenPlatform
+) -> None:
+    async with open_platform(deps, options, log) as platform:
+        taking = Taking(deps, options, log, platform.inbound)
+        sender = OutboxSender(
+            log,
+            platform.carrier,
+            store=deps.store,
+            clock=deps.clock,
+            manners=Manners(platform.locks, deps.settles_s if platform.can_probe else 0.0, loss_notices),
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(log.follow(), name=f"follow {options.log_id}")
+            tasks.create_task(sender.run(), name=f"send for {options.log_id}")
+            tasks.create_task(Watching(deps, log, dialect=platform.inbound.dialect).run())
+            tasks.create_task(platform.show_work())
+            tasks.create_task(platform.connect(taking.take))
+
+
+async def _say_failed(deps: ChannelDeps, log: ChannelLog) -> None:
+    """Log that the channel failed, so that it isn't shown as connected."""
+    try:
+        await log.catch_up()
+        if log.state.trouble != OWNER_FAILED:
+            await log.append(ChannelFailed(at_ms=deps.clock.now_ms(), why=OWNER_FAILED, hint=OWNER_HINT))
+    except JournalError as error:
+        _log.info("channel %s: it can't be put on the log that it failed: %s", log.log_id, error)

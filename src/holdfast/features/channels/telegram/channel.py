@@ -1,0 +1,64 @@
+"""A Telegram channel: polling in, messages and cards out, and drafts while the agent works."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from holdfast.features.channels.channel_log import ChannelLog
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.features.channels.incoming import ChatFile
+from holdfast.features.channels.intake import Platform
+from holdfast.features.channels.messages import shaped
+from holdfast.features.channels.owner import ChatPlatform, Take
+from holdfast.features.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
+from holdfast.features.channels.telegram.carrier import DIALECT, TelegramCarrier
+from holdfast.features.channels.telegram.connecting import TelegramConnection
+from holdfast.features.channels.telegram.polling import TelegramPolling
+from holdfast.features.channels.telegram.previews import TelegramPreviews
+from holdfast.features.channels.telegram.webhook import TelegramWebhook
+
+CLICK_S = 10.0
+CLICK_CHARS_MAX = 200
+
+
+class _FilePath(msgspec.Struct):
+    file_path: str
+
+
+@asynccontextmanager
+async def open_telegram_channel(
+    deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
+) -> AsyncGenerator[ChatPlatform]:
+    """The platform for one bot, until the block ends."""
+    async with open_telegram(token=options.token, base_url=options.base_url) as api:
+
+        async def connect(take: Take) -> None:
+            connection = TelegramConnection(api, log, deps.clock)
+            if not options.webhook_url:
+                await TelegramPolling(api, connection, take=take).run()
+            url, secret = options.hook_url, options.hook_secret
+            hook = TelegramWebhook(api, connection, deps.clock, url=url, secret=secret)
+            await hook.run(deps.endpoints, options.name, take)
+
+        yield ChatPlatform(
+            carrier=TelegramCarrier(api, deps.supervisor, log.state, deps.store),
+            inbound=_inbound(api, options),
+            connect=connect,
+            show_work=TelegramPreviews(api, log.state, deps).run,
+        )
+
+
+def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
+    async def download(file: ChatFile) -> bytes | None:
+        found = await api.call("getFile", {"file_id": file.handle})
+        path = shaped(found.value, _FilePath) if isinstance(found, TelegramResult) else None
+        if path is None:
+            return None
+        return await api.download(path.file_path, bytes_max=options.file_bytes_max)
+
+    async def answer_click(click: str, text: str) -> None:
+        parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
+        await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
+
+    return Platform(download, answer_click, DIALECT, takes_files=True, counts_by_bot=True)
