@@ -15,9 +15,9 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "P8": "An approval is one exact action.",
         "P9": "Quiet when it works, complete when it does not.",
         "P10": "No cross-talk.",
-        "P11": "No access without a key, and no secret leaks.",
+        "P11": "Nobody gets in, and no secret gets out.",
         "P12": "Bad input gets a clear error and leaves nothing behind.",
-        "P13": "Unapproved actions can't happen, and covered changes can be undone.",
+        "P13": "What isn't allowed can't be done, and covered changes can be undone.",
         "P14": "Every scheduled action runs exactly once.",
     }
 )

@@ -1,4 +1,4 @@
-"""The shared fold of a session whose log has an event that can't follow: nobody waits for ever."""
+"""The shared fold of a session whose log has an event that can't follow: no task waits forever."""
 
 import aiohttp
 import pytest

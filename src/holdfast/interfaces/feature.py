@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FeatureContext:
-    """What a feature's tools can use. The store removes secrets from everything appended to it."""
+    """The inputs of a feature's tools. The store removes secrets from everything appended to it."""
 
     settings: "Settings"
     store: "Store"
@@ -26,7 +26,7 @@ class FeatureContext:
 
 @dataclass(frozen=True, slots=True)
 class DoctorContext:
-    """What a feature's checks can use; while offline, they call no other program."""
+    """The inputs of a feature's checks. While offline, they call no other program."""
 
     settings: "Settings"
     clock: "Clock"
@@ -58,8 +58,8 @@ class Feature:
     # Command groups of `holdfast`, by name: a `typer.Typer`.
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    # What its routes need of the settings: `(settings: Settings) -> Any`. They find it in
-    # `deps.options.features[name]`. It's called only if the section named like the feature isn't empty.
+    # The settings for its routes: `(settings: Settings) -> Any`, then `deps.options.features[name]`. Called only
+    # if the section named like the feature isn't empty.
     configured: str = ""
 
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.

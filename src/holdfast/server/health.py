@@ -171,7 +171,7 @@ class HealthRoutes:
         )
 
     async def _of_features(self) -> Mapping[str, Any]:
-        """What features report."""
+        """Return the fields of features."""
         fields: dict[str, Any] = {}
         for feature in FEATURES.values():
             if feature.health:

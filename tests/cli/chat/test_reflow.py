@@ -1,4 +1,4 @@
-"""What is erased of a drawing that the terminal wrapped anew."""
+"""Erasing a drawing that the terminal wrapped again."""
 
 from collections import deque
 from io import StringIO

@@ -39,7 +39,7 @@ MARKS: Mapping[State, tuple[str, str]] = {
 
 
 async def ask_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """What MCP servers answer, and what features find."""
+    """Check MCP servers and features."""
     return [*await ask_servers(settings), *await _of_features(settings, offline=False)]
 
 

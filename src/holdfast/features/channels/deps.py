@@ -32,7 +32,7 @@ def hook_url(public_url: str, channel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
-    """What the settings say about a channel, as far as people are shown it."""
+    """The visible settings of a channel."""
 
     kind: str
     allow: frozenset[str] = frozenset()

@@ -68,7 +68,7 @@ class SessionLogRoutes:
         lines = (await deps.lives.of(session_id)).lines if state.open_runs and not before else {}
         root_id = session_id.partition("~")[0]
         versions = () if before else tuple(await deps.store.session_ids(f"{root_id}~"))
-        # The fold moves on at every `await`. What follows has none, so all of it belongs to `last_seq`.
+        # The fold moves on at every `await`. The rest has none, so all of it belongs to `last_seq`.
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if place.is_away:
             # A run that is only queued waits too, but one remark is enough for all that are.
