@@ -212,6 +212,6 @@ def acting(request: SeenRequest, args: dict[str, object]) -> Script:
 
 def file_then_words(request: SeenRequest) -> Script:
     """The model sends a file, and once that is done it says so."""
-    if "is on its way to the chat" in str(request.body):
+    if "is being sent to the chat" in str(request.body):
         return [Say("there you are")]
     return [CallTool("send_file", {"path": "a.txt", "caption": "notes"})]
