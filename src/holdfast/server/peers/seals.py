@@ -85,7 +85,7 @@ class Seals:
         if not self.key or not hmac.compare_digest(mac.encode(), seal.mac.encode("utf-8", "replace")):
             raise SealRefused("it isn't valid here")
         if abs(self._clock.now_ms() - seal.at_ms) > WINDOW_MS:
-            raise SealRefused(f"it's older than {WINDOW_MS // 1000} seconds; compare the clocks")
+            raise SealRefused(f"its time is off by more than {WINDOW_MS // 1000} seconds; compare the clocks")
         return seal
 
     def use(self, seal: Seal) -> None:
