@@ -122,6 +122,17 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _left_open_here_fails_here() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Collect what a file's tests left open; otherwise that fails whichever later test allocates enough.
+
+    What they leave in memory for good is out of later collections, so each costs a few milliseconds.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _source_is_read_alone(request: pytest.FixtureRequest) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     """Tests that read source do so without garbage collection, for the reason given above."""
