@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -120,6 +121,25 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
             # The measuring of coverage has a lock of its own.
             blocking.functions[acquire].can_block_in("coverage/collector.py", {"lock_data"})
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _left_open_here_fails_here() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """A file whose tests leave something open fails; otherwise some later test does.
+
+    An unclosed connection is found by garbage collection, which runs whenever a test has allocated enough.
+    What stays in memory for good is out of later collections, so that each takes a few milliseconds. An open
+    store saves itself when its files are deleted, which a test that counts files notices.
+    """
+    before = _store_writers()
+    yield
+    gc.collect()
+    gc.freeze()
+    assert not _store_writers() - before, "a test of this file left a SqliteStore open"
+
+
+def _store_writers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "holdfast-writer"}
 
 
 @pytest.fixture(autouse=True)

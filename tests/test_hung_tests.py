@@ -33,6 +33,14 @@ def test_that_fails_after_many_tries():
 def test_that_comes_afterwards():
     pass
 """
+# Only garbage collection finds the socket.
+LEAKING = """
+import socket
+
+def test_that_leaves_a_socket_open():
+    cycle = [socket.socket()]
+    cycle.append(cycle)
+"""
 RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); import pytest; sys.exit(pytest.main())"
 
 
@@ -57,8 +65,11 @@ def test_a_hung_test_whose_timeout_is_swallowed_is_named_with_its_stacks_and_the
     assert "1 failed, 1 passed" in ended.stdout
 
 
-def test_a_failure_with_a_thousand_causes_is_shown_and_the_others_run(tmp_path: Path) -> None:
+def test_a_failure_with_a_thousand_causes_is_shown_a_leak_fails_its_file_and_the_others_run(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_deep.py").write_text(DEEP, "utf-8")
+    (tmp_path / "test_leaking.py").write_text(LEAKING, "utf-8")
     settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "conftest"]
     ended = subprocess.run(
         [sys.executable, "-c", RUN, str(ROOT / "tests"), *settings, str(tmp_path)],
@@ -69,4 +80,5 @@ def test_a_failure_with_a_thousand_causes_is_shown_and_the_others_run(tmp_path: 
         timeout=100,
     )
     assert "INTERNALERROR" not in ended.stdout + ended.stderr
-    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "1 failed, 2 passed, 1 error" in ended.stdout, ended.stdout + ended.stderr
+    assert "at teardown of test_that_leaves_a_socket_open" in ended.stdout

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from holdfast.interfaces.journal import StoreFailed
 from holdfast.supervision import PAUSE_LAST_S, BackgroundTasks
 
 
@@ -31,6 +32,24 @@ async def test_work_that_fails_is_restarted_after_a_growing_pause_and_named(
         shown.set()
         await task  # work that returns is done
     assert caplog.text.count("helper failed") == 7
+
+
+async def test_an_expected_error_is_logged_as_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
+    """P3: a store whose files were removed is no bug of the work that needs it."""
+    errors = [StoreFailed("the disk is gone"), ExceptionGroup("", [StoreFailed("the disk is gone")])]
+    restarted = asyncio.Event()
+
+    async def work() -> None:
+        if errors:
+            raise errors.pop()
+        restarted.set()
+
+    async with BackgroundTasks(sleep_s=lambda _: asyncio.sleep(0)) as background:
+        background.start("helper", work)
+        await restarted.wait()
+    assert caplog.text.count("helper failed") == 2
+    assert "the disk is gone" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_leaving_waits_until_whatever_still_runs_has_ended() -> None:

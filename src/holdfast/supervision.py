@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
-from holdfast.racing import wait_through_cancel
+from holdfast.racing import is_about, wait_through_cancel
 
 PAUSE_FIRST_S = 1.0
 PAUSE_LAST_S = 30.0
@@ -14,11 +14,15 @@ RECENT_S = 2 * PAUSE_LAST_S  # a task that has worked for this long since its la
 _log = logging.getLogger(__name__)
 
 
+class ExpectedError(Exception):
+    """An error that isn't a bug. Its text says what to do, so it's logged without a traceback."""
+
+
 class BackgroundTasks:
     """Runs background work. Leaving the context cancels all tasks that are still running.
 
-    Work that returns is done. Work that raises is a bug, so it's logged and restarted: a task that ended
-    silently would leave the program looking healthy.
+    Work that returns is done. Work that raises is logged and restarted: a task that ended silently would
+    leave the program looking healthy.
     """
 
     def __init__(self, *, sleep_s: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -58,11 +62,12 @@ class BackgroundTasks:
             began_s = time_s()
             try:
                 await work()
-            except Exception as error:  # noqa: BLE001  # it's a bug, whatever it is
+            except Exception as error:  # noqa: BLE001  # whatever it is, it's logged, and the work restarts
                 if time_s() - began_s > RECENT_S:
                     pause_s = PAUSE_FIRST_S
                 self._errors[name] = (time_s(), repr(error))
-                _log.exception("%s failed; restarting in %g s", name, pause_s)
+                trace = None if is_about(error, (ExpectedError,)) else error
+                _log.error("%s failed; restarting in %g s: %s", name, pause_s, error, exc_info=trace)
             else:
                 return
             await self._sleep_s(pause_s)

@@ -43,6 +43,7 @@ async def test_a_run_and_a_session_are_named_by_their_beginning_or_as_the_last(t
         events = [event for _, event in await from_store(second.run_id, tmp_path)]
         assert {run_of(event) for event in events} == {second.run_id}
         assert isinstance(events[-1], e.RunEnded)
+    await store.close()
 
 
 async def test_a_beginning_that_fits_several_is_not_guessed_at(tmp_path: Path) -> None:
@@ -59,3 +60,4 @@ async def test_a_beginning_that_fits_several_is_not_guessed_at(tmp_path: Path) -
         await client.purge("ses_a")
         with pytest.raises(AmbiguousName, match="matches 2 sessions"):
             await resolve_session(client, "ses_a")
+    await store.close()

@@ -60,5 +60,9 @@ FAULTS: dict[str, Fault] = {
 
 
 def copy_of(folder: Path, into: Path) -> None:
-    """Keep every file as it is now."""
-    subprocess.run(["/bin/cp", "-r", str(folder), str(into)], check=True)
+    """Keep the files of a store, its log and its lock as they are now; other files come and go meanwhile."""
+    into.mkdir()
+    files = [
+        file for file in folder.iterdir() if file.suffix.startswith((".db", ".log")) or file.name == "lock"
+    ]
+    subprocess.run(["/bin/cp", *files, into], check=True)

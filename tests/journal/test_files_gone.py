@@ -73,6 +73,12 @@ class Desk:
         file = f"{self.path.name}{name}"
         await asyncio.to_thread(FAULTS[how], self.folder / file, self.older / file)
 
+    async def remove(self, *, then: Callable[[], object] = lambda: None) -> None:
+        """Remove the folder at once: a store whose files go one by one saves some of them there meanwhile."""
+        moved = self.folder.rename(self.folder.with_name("moved"))
+        then()
+        await asyncio.to_thread(shutil.rmtree, moved)
+
     async def texts(self) -> Sequence[str]:
         store = await self.open()
         try:
@@ -124,7 +130,7 @@ async def test_what_was_accepted_outlives_what_other_programs_do_to_the_files(
 async def test_a_directory_that_is_removed_comes_back_with_everything(tmp_path: Path, later: int) -> None:
     desk = Desk(tmp_path)
     store = await desk.begin()
-    await asyncio.to_thread(shutil.rmtree, desk.folder)
+    await desk.remove()
     if later:
         await desk.send(store, later)
         await until(lambda: SAVED in str(store.trouble))
@@ -139,7 +145,7 @@ async def test_a_copy_that_is_removed_too_is_saved_again(tmp_path: Path) -> None
     await asyncio.to_thread(desk.path.with_name("journal.db-wal").unlink)
     await desk.send(store, LATER)
     await until(lambda: SAVED in str(store.trouble))
-    await asyncio.to_thread(shutil.rmtree, desk.folder)
+    await desk.remove()
     await store.close()
     assert await desk.texts() == desk.accepted
 
@@ -237,8 +243,7 @@ async def test_what_only_an_unreadable_log_held_is_said_to_be_lost(tmp_path: Pat
 async def test_what_cannot_be_saved_yet_is_tried_again(tmp_path: Path) -> None:
     desk = Desk(tmp_path, Tuning(look_s=0.01, save_again_s=0.0))
     store = await desk.begin()
-    await asyncio.to_thread(shutil.rmtree, desk.folder)
-    desk.folder.write_text("in the way")
+    await desk.remove(then=lambda: desk.folder.write_text("in the way"))
     await until(lambda: "Don't stop Holdfast" in str(store.trouble))
     desk.folder.unlink()
     await until(lambda: SAVED in str(store.trouble))

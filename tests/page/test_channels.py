@@ -88,7 +88,7 @@ async def test_a_test_message_says_what_became_of_it_and_trouble_is_marked(visit
             cards = panel.get_by_role("list", name="Channels").locator("> li")
             broken = cards.filter(has_text="second")
             await expect(broken.get_by_text("Not connected", exact=True)).to_be_visible()
-            await expect(broken).to_contain_text("Unauthorized. The token is wrong.")
+            await expect(broken).to_contain_text("Unauthorized. The token is invalid.")
             card = cards.filter(has_text="holdfast_bot")
             await card.get_by_text("Log and test message").click()
             form = card.get_by_role("form", name="Test tg")

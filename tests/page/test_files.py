@@ -187,6 +187,6 @@ async def _drop(panel: Locator, root: Path) -> None:
     await expect(panel.get_by_role("list", name="Uploads")).to_have_count(0)
     assert await asyncio.to_thread((root / "there.txt").read_text) == "new"
     await row(panel, "picture.png").evaluate(DROP, {"name": ".env", "text": "X=1"})
-    await expect(panel.get_by_text(".env may hold secrets")).to_be_visible()
+    await expect(panel.get_by_text(".env may contain secrets")).to_be_visible()
     assert await asyncio.to_thread((root / "src" / "new.txt").read_text) == "dropped"
     assert await asyncio.to_thread((root / ".env").read_text) == "KEY=1"

@@ -69,7 +69,7 @@ async def test_usage_is_shown_by_day_and_chat_and_saved_as_a_file_on_a_phone_too
         panel = page.get_by_role("dialog", name="Usage")
         await expect(panel.get_by_text("Cost unknown")).to_be_visible()
         await expect(
-            panel.get_by_text(re.compile("1 call went to models with unknown prices"))
+            panel.get_by_text(re.compile("1 call went to models whose price isn.t known"))
         ).to_be_visible()
         await expect(panel.get_by_text(re.compile("No API key has a budget"))).to_be_visible()
         await expect(panel.get_by_role("img", name=re.compile("^7 days; peak"))).to_be_visible()

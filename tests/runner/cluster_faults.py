@@ -102,14 +102,18 @@ class Faults:
             is_one_resumed = await self._is_one_resumed(run_ids)
 
     async def _frozen_in_mid_run(self, node: ClusterNode) -> tuple[str, ...]:
-        """Stop the server while it has runs under way, so that none ends before it's killed."""
+        """Stop the server while it has runs under way, so that none ends before it's killed.
+
+        A look takes a second on a busy machine, so it works on until it has some.
+        """
         async with asyncio.timeout(BUSY_S):
-            node.signal(signal.SIGSTOP)
-            while not (run_ids := await asyncio.to_thread(self._owned_by, node)):
-                node.signal(signal.SIGCONT)
+            while True:
+                if await asyncio.to_thread(self._owned_by, node):
+                    node.signal(signal.SIGSTOP)
+                    if run_ids := await asyncio.to_thread(self._owned_by, node):
+                        return run_ids
+                    node.signal(signal.SIGCONT)
                 await asyncio.sleep(0.1)
-                node.signal(signal.SIGSTOP)
-        return run_ids
 
     async def _is_one_resumed(self, run_ids: Sequence[str]) -> bool:
         """Wait until one of these runs is resumed, or none is left to be."""

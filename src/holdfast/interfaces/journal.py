@@ -15,6 +15,7 @@ from holdfast.events import Event, Input
 from holdfast.interfaces.blobs import Blobs
 from holdfast.interfaces.index import Index
 from holdfast.interfaces.nodes import Nodes
+from holdfast.supervision import ExpectedError
 from holdfast.values import LogEnd
 
 
@@ -153,7 +154,7 @@ class KeyConflict:
     """The key was used before with another digest, so nothing was written."""
 
 
-class JournalError(Exception):
+class JournalError(ExpectedError):
     """The store did not accept the events. The text says what to do."""
 
 

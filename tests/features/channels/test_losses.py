@@ -85,6 +85,7 @@ async def test_an_answer_that_is_never_confirmed_is_given_up_aloud(tmp_path: Pat
         )
         assert (found.state, found.facts) == ("note", {"given_up": 1, "rejected": 0})
         assert "might not have been delivered" in found.text
+    await store.close()
 
 
 async def test_a_message_that_is_refused_is_told_of_in_the_chat() -> None:

@@ -91,6 +91,7 @@ async def test_a_code_that_several_people_send_at_once_lets_one_of_them_in(tmp_p
         answers = sorted(telegram.world.chat(one).texts()[0] for one in people)
         assert answers == sorted([PAIRED, *[REFUSAL] * (len(people) - 1)])
         assert len((await state_of(world)).users) == 1
+    await store.close()
 
 
 async def test_wrong_codes_that_come_at_once_are_counted_exactly(tmp_path: Path) -> None:
@@ -109,6 +110,7 @@ async def test_wrong_codes_that_come_at_once_are_counted_exactly(tmp_path: Path)
         answers = [telegram.world.chat(one).texts()[0] for one in people]
         assert answers.count(CODE_WRONG) == TRIES_MAX
         assert not (await state_of(world)).codes
+    await store.close()
 
 
 async def card(telegram: FakeTelegram, label: str) -> tuple[int, str]:
