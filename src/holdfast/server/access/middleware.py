@@ -3,6 +3,7 @@
 The order of checks, before anything is read or looked up: host, origin, key, size.
 """
 
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -148,6 +149,8 @@ class AccessMiddleware:
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
         self._limits = options.limits
+        self._incarnation = token_hex(8).encode()  # of this process, in the ids of its requests
+        self._requests = itertools.count()
         self._relay_bytes_max = max(options.limits.body_bytes_max, options.relay.body_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,7 +161,7 @@ class AccessMiddleware:
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
-        request_id = b"req_" + token_hex(12).encode()
+        request_id = b"req_%b%08x" % (self._incarnation, next(self._requests))
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
