@@ -126,9 +126,9 @@ async def _turns(
         if request.input_tokens > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
+        if (outcome := _outcome_of(answer, view, run)) is not None:
+            return outcome
         await view.settled(log)
-        if isinstance(answer, NoAnswer):
-            return _without_answer(answer)
 
 
 def _has_calls(run: Run, view: SharedFold) -> bool:
@@ -148,6 +148,21 @@ async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome
     await deps.drain.checkpoint(log.run_id)
     missing = await compact_all(view, log, deps)
     return Outcome("completed") if missing is None else _without_answer(missing)
+
+
+def _outcome_of(answer: Answer | NoAnswer | None, view: SharedFold, run: Run) -> Outcome | None:
+    """The outcome, if it follows from the answer alone, before that is on the log."""
+    if isinstance(answer, NoAnswer):
+        return _without_answer(answer)
+    is_last = (
+        answer is not None
+        and answer.finish == "stop"
+        and bool(answer.text.strip())
+        and run.answers  # not if the log has a summary that this call needed
+        and not (run.tools or run.settings.goal or run.settings.output or view.session.parent)
+        and not view.session.inbox.steers(run.run_id)
+    )
+    return Outcome("completed") if is_last else None
 
 
 def _finished(view: SharedFold, run: Run, *, steered: bool, deps: AgentDeps) -> Outcome | None:
