@@ -331,7 +331,7 @@ class _ResponseSender:
         self._headers = headers
         self.began = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:  # not a coroutine: it's called for every frame
         if message["type"] == "http.response.start":
             self.began = True
             own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
@@ -342,7 +342,7 @@ class _ResponseSender:
             if message["status"] == HTTPStatus.TOO_MANY_REQUESTS and b"retry-after" not in names:
                 own.append((b"retry-after", b"%d" % AGAIN_S))  # a provider's own may say nothing
             message["headers"] = own
-        await self._send(message)
+        return self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a small response that needs no route."""
