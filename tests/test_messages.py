@@ -54,6 +54,6 @@ def test_a_message_knows_its_size_its_calls_and_what_it_was_turned_into() -> Non
     assert result.tokens == MESSAGE_TOKENS + 10
     answer = AssistantMessage((SaidText("so"), AskedTool("t1", "shell")))
     assert answer.tool_ids == ("t1",)
-    answer.encoded["main", "dialect"] = b"{}"
-    assert answer.encoded == {("main", "dialect"): b"{}"}
+    answer.encoded["main dialect"] = b"{}"
+    assert answer.encoded == {"main dialect": b"{}"}
     assert answer == AssistantMessage(answer.items)

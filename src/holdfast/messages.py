@@ -18,7 +18,7 @@ class _KeptMessage(msgspec.Struct, frozen=True, dict=True):
     """A message that is sent again with each call of its session, and keeps what it was turned into."""
 
     @cached_property
-    def encoded(self) -> dict[tuple[str, str], bytes]:
+    def encoded(self) -> dict[str, bytes]:
         """Its JSON on a wire, by the target and its dialect; only if no attachment is part of it."""
         return {}
 

@@ -6,6 +6,7 @@ SOCKET.start.json as they were before the first output.
 
 import asyncio
 import atexit
+import gc
 import json
 import socket
 import sys
@@ -34,7 +35,17 @@ CALLS: Mapping[CodeType, str] = {
 PROCESSES = {"subprocess.Popen", "os.posix_spawn", "os.fork"}
 ENCODING = {"encode", "encode_into"}
 STATEMENTS = {"COMMIT": "commits", "SELECT": "sql_reads", "WITH": "sql_reads"}
-NAMES = ("calls", "commits", "encodes", "processes", "sql_others", "sql_reads", "tasks", "thread_hops")
+NAMES = (
+    "calls",
+    "commits",
+    "encodes",
+    "garbage",
+    "processes",
+    "sql_others",
+    "sql_reads",
+    "tasks",
+    "thread_hops",
+)
 
 
 class Counts(threading.local):
@@ -78,8 +89,9 @@ class Instruments:
             self._counts.own["encodes"] += 1
 
     def so_far(self) -> dict[str, int]:
-        """All counts."""
-        total: Counter[str] = Counter()
+        """All counts; `garbage` are objects that only the collector could free."""
+        gc.collect()
+        total: Counter[str] = Counter(garbage=sum(one["collected"] for one in gc.get_stats()))
         for own in list(self._every):
             total.update(own)
         modules = sum(1 for name in list(sys.modules) if name.partition(".")[0] == "holdfast")

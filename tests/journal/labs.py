@@ -18,11 +18,10 @@ from holdfast.journal.postgres.node import end_node
 from holdfast.journal.postgres.objects import BlobBucket
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
-from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.redaction import NO_SECRETS
-from holdfast.server.metered_store import MeteredStore
+from holdfast.server.server_store import ServerStore
 
 
 class Lab(Protocol):
@@ -143,8 +142,8 @@ class LayeredLab(MemoryLab):
     """A store behind the layers that a server puts in front of it."""
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
-        redacting = RedactingStore(await super().open(window_bytes_max=window_bytes_max), lambda: NO_SECRETS)
-        return MeteredStore(redacting, SystemClock(), Metrics())
+        inner = await super().open(window_bytes_max=window_bytes_max)
+        return ServerStore(inner, lambda: NO_SECRETS, clock=SystemClock(), metrics=Metrics())
 
 
 def layered_lab(_folder: Path) -> Lab:

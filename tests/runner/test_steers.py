@@ -138,7 +138,7 @@ class LockedAfterTheEnd(MemoryStore):
         self.refused = 0
 
     async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
-        if isinstance(events[0], e.RunEnded):
+        if isinstance(events[-1], e.RunEnded):
             self.ending.set()
             await self.told.wait()
         self._lock(events)
@@ -200,7 +200,7 @@ class SteeredAtTheEnd(CrashingStore):
         self.append_run = self._append_run  # pyright: ignore[reportAttributeAccessIssue]
 
     async def _append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
-        if isinstance(events[0], e.RunEnded):
+        if isinstance(events[-1], e.RunEnded):
             self.ending.set()
             await self.told.wait()
         if self.told.is_set():

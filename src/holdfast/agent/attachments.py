@@ -38,7 +38,8 @@ class Attachments:
     async def context(self) -> tuple[Message, ...]:
         """The messages for the next model call, once all files that they speak of are in the workspace."""
         messages = self._view.context(self._log.run_id)
-        files = [await self._saved(part) for part in self._unknown(messages)] if self._can_read_files else []
+        unknown = self._unknown(messages)
+        files = [await self._saved(part) for part in unknown] if unknown and self._can_read_files else []
         saved = tuple(file for file in files if file is not None)
         if not saved:
             return messages

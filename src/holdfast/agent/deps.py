@@ -20,6 +20,7 @@ from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.memory.memories import Memories
+from holdfast.tools.offload import SharedReads
 from holdfast.tools.registry import Registry
 from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
 
@@ -69,6 +70,7 @@ class AgentDeps:
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     memories: Memories = field(init=False)  # of the store
+    reads: SharedReads = field(default_factory=SharedReads)  # of files, when runs begin
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
     snapshots: "Snapshots | None" = None  # None: what runs change can't be undone

@@ -46,6 +46,8 @@ def guides_of(workspace: Workspace) -> dict[str, str]:
 
 def _guide(workspace: Workspace, name: str) -> str:
     """Read the guide, with the same checks as any workspace file."""
+    if not os.path.lexists(workspace.root / name):
+        return ""
     try:
         with workspace.spot(name) as spot:
             if spot.look() is None:
@@ -55,8 +57,6 @@ def _guide(workspace: Workspace, name: str) -> str:
             with os.fdopen(spot.open_file(), "rb") as file:
                 data = file.read(_GUIDE_BYTES_MAX)
     except PathRefused:
-        if not os.path.lexists(workspace.root / name):
-            return ""  # the workspace itself is gone
         return _NOT_SHOWN.format(name, "it isn't a readable file in the workspace.")
     text = data.decode("utf-8", "replace")
     if len(text) > GUIDE_CHARS_MAX or len(data) == _GUIDE_BYTES_MAX:
@@ -68,17 +68,24 @@ _NAMED = re.compile(r"(?:^|(?<=\s))@([\w./-]{1,300})")
 NAMED_MAX = 20
 
 
-def files_named(workspace: Workspace, message: str) -> tuple[str, ...]:
-    """The files of the workspace that a message names as @path. Blocks."""
-    found: dict[str, None] = {}
-    for name in dict.fromkeys(_NAMED.findall(message)):
+def names_in(message: str) -> tuple[str, ...]:
+    """The paths that a message names with an @."""
+    if "@" not in message:
+        return ()
+    return tuple(dict.fromkeys(name.rstrip(".") for name in _NAMED.findall(message)))
+
+
+def files_named(workspace: Workspace, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the names that are files of the workspace. Blocks."""
+    found: list[str] = []
+    for name in names:
         try:
-            with workspace.spot(name.rstrip(".")) as spot:
+            with workspace.spot(name) as spot:
                 if spot.look() is not None and not is_secret(f"/{spot.inside}"):
-                    found[name.rstrip(".")] = None
+                    found.append(name)
         except PathRefused:
             continue
-    return tuple(found)[:NAMED_MAX]
+    return tuple(found[:NAMED_MAX])
 
 
 def named_text(names: tuple[str, ...]) -> str:

@@ -17,7 +17,6 @@ from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
-from holdfast.agent.plans import Plans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.decisions.goals import ROUNDS_OVER, after_answer
@@ -44,6 +43,7 @@ SHORTER = (
     "(The length limit was reached before anything of your answer could be used. Think less, "
     "answer more briefly, and make tool calls with shorter arguments.)"
 )
+_CONTINUE, _SHORTER = UserMessage(CONTINUE), UserMessage(SHORTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,21 @@ async def _turns(
     view: SharedFold, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
 ) -> Outcome:
     run = limits.run
-    calls = ToolCalls(view, log, deps)
+    calls: ToolCalls | None = None  # made when they are needed: many runs have none
+    tools: Registry | None = None  # those last offered to the model
     check = OutputCheck(view, log)
     attachments = Attachments(view, log, deps)
     continuations = 0
     while True:
-        if run.unfinished_tools and not await calls.finish_open_calls():
-            return Outcome("cancelled", cause="approval_expired")
-        await calls.delegation.wait_at_the_end()
+        if _has_calls(run, view):
+            calls = calls or ToolCalls(view, log, deps)
+            calls.tools = tools or calls.tools
+            if run.unfinished_tools and not await calls.finish_open_calls():
+                return Outcome("cancelled", cause="approval_expired")
+            await calls.delegation.wait_at_the_end()
         steered = await _take_steers(view, log)
         outcome = _finished(view, run, steered=steered, deps=deps)
-        if outcome is not None and (checked := await _checked(outcome, check, calls.plans)) is not None:
+        if outcome is not None and (checked := await _checked(outcome, check, calls)) is not None:
             return checked
         messages = await attachments.context()
         added = check.correction()
@@ -103,29 +107,33 @@ async def _turns(
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
             if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
                 return Outcome("truncated", cause="length")
-            added = (UserMessage(CONTINUE if is_half else SHORTER),)
+            added = (_CONTINUE if is_half else _SHORTER,)
             continuations += 1
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
-        tools = deps.tools_now(run.settings, session_id=log.session_id)
-        calls.tools = offered(tools, run, view.session, deps=deps)
-        has_mcp = any(spec.name.startswith(MCP) for spec in calls.tools.specs())
-        _note_sources(view, log, (MCP_TOOLS,) if has_mcp else ())
+        all_tools = deps.tools_now(run.settings, session_id=log.session_id)
+        tools = offered(all_tools, run, view.session, deps=deps)
+        _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP) else ())
         request = _request(
             view,
             run,
             messages=messages + added,
             instructions=instructions,
-            tools=calls.tools,
+            tools=tools,
             deps=deps,
         )
         if request.input_tokens > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
+        if (outcome := _outcome_of(answer, view, run)) is not None:
+            return outcome
         await view.settled(log)
-        if isinstance(answer, NoAnswer):
-            return _without_answer(answer)
+
+
+def _has_calls(run: Run, view: SharedFold) -> bool:
+    """Whether the run has tool calls to finish, sub-agents to wait for, or a goal to go on with."""
+    return bool(run.unfinished_tools or run.settings.goal or view.session.parent)
 
 
 def _note_sources(view: SharedFold, log: RunLog, sources: tuple[str, ...]) -> None:
@@ -142,6 +150,21 @@ async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome
     return Outcome("completed") if missing is None else _without_answer(missing)
 
 
+def _outcome_of(answer: Answer | NoAnswer | None, view: SharedFold, run: Run) -> Outcome | None:
+    """The outcome, if it follows from the answer alone, before that is on the log."""
+    if isinstance(answer, NoAnswer):
+        return _without_answer(answer)
+    is_last = (
+        answer is not None
+        and answer.finish == "stop"
+        and bool(answer.text.strip())
+        and run.answers  # not if the log has a summary that this call needed
+        and not (run.tools or run.settings.goal or run.settings.output or view.session.parent)
+        and not view.session.inbox.steers(run.run_id)
+    )
+    return Outcome("completed") if is_last else None
+
+
 def _finished(view: SharedFold, run: Run, *, steered: bool, deps: AgentDeps) -> Outcome | None:
     """The outcome, if the model has finished and no tool call or person wants more."""
     if run.finish == "too_long" and not steered:
@@ -153,12 +176,13 @@ def _finished(view: SharedFold, run: Run, *, steered: bool, deps: AgentDeps) -> 
     return Outcome("refused" if run.finish == "refused" else "completed")
 
 
-async def _checked(outcome: Outcome, check: OutputCheck, plans: Plans) -> Outcome | None:
+async def _checked(outcome: Outcome, check: OutputCheck, calls: ToolCalls | None) -> Outcome | None:
     """The outcome; None if the model is to correct its answer, or to go on working on its goal."""
     if outcome.kind == "completed":
         match after_answer(check.view.run(check.log.run_id)):
             case "go_on":
-                await plans.go_on()
+                assert calls is not None, "the run has a goal"
+                await calls.plans.go_on()
                 return None
             case "rounds_over":
                 return Outcome("budget", cause="rounds", trace=(ROUNDS_OVER,))

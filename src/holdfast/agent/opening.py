@@ -1,9 +1,10 @@
 """The instructions that open a run: guides, skills, memories and modes, read from logs and files."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
@@ -14,6 +15,7 @@ from holdfast.agent.instructions import (
     guides_of,
     instructions_with,
     named_text,
+    names_in,
 )
 from holdfast.agent.plans import mode_instructions
 from holdfast.agent.remembering import memory_text
@@ -31,7 +33,8 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
     settings = view.run(log.run_id).settings
     place = Path(settings.workspace or deps.workspace)
     learned = await _learned(view, log, deps, place)
-    found = await asyncio.to_thread(_files, deps, place, learned)
+    question = _Question(place, None if learned.skills is None else (*learned.skills.items(),), learned.names)
+    found = await deps.reads.shared(question, partial(_files, deps, question))
     skills, sources = skills_text(found.skills, learned.message)
     parts = (skills, learned.memory, named_text(found.named))
     said = (
@@ -52,6 +55,7 @@ class _Learned:
     """A run's context from other logs; empty if its message isn't for the model."""
 
     message: str = ""
+    names: tuple[str, ...] = ()  # the files that the message names as @path
     memory: str = ""
     skills: Mapping[str, str] | None = None  # what agents changed in skills; None: the run has none
 
@@ -66,11 +70,19 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
         memory = await memory_text(deps.memories, run.key, workspace, chat)
     if deps.skills is not None:
         skills = (await deps.memories.shown(skills_scope(run.key, chat))).texts
-    return _Learned(view.session.inbox.messages[run.message_id].text, memory, skills)
+    message = view.session.inbox.messages[run.message_id].text
+    return _Learned(message, names_in(message), memory, skills)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Question(NamedTuple):
+    """The files that matter to a run; runs with the same question at the same time share the answer."""
+
+    place: Path
+    skills: tuple[tuple[str, str], ...] | None  # what agents changed in them; None: the run has none
+    names: tuple[str, ...]  # that the message names as @path
+
+
+class _Files(NamedTuple):
     """The instructions from the workspace's files and skills."""
 
     guides: Mapping[str, str]
@@ -78,13 +90,14 @@ class _Files:
     named: tuple[str, ...]
 
 
-def _files(deps: AgentDeps, place: Path, learned: _Learned) -> _Files:
+def _files(deps: AgentDeps, question: _Question) -> _Files:
     """Everything in one thread: changing threads takes longer than reading. Raises WorkspaceMoved. Blocks."""
+    place, changes, names = question
     workspace = deps.workspaces(Path(unmoved(place)))
     # A background process may have written its own instructions and skills in the meantime.
     is_trusted = deps.trusts(place)
     guides = guides_of(workspace) if is_trusted else {}
     skills = FoundSkills({})
-    if is_trusted and deps.skills is not None and learned.skills is not None:
-        skills = deps.skills.find(place, learned.skills)
-    return _Files(guides, skills, files_named(workspace, learned.message))
+    if is_trusted and deps.skills is not None and changes is not None:
+        skills = deps.skills.find(place, dict(changes))
+    return _Files(guides, skills, files_named(workspace, names))

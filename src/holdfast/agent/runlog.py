@@ -16,7 +16,15 @@ from typing import Self
 from typing_extensions import override
 
 from holdfast.codec import EncodedEvents, encodable
-from holdfast.events import AttemptStarted, CallStarted, Event, ReasoningDelta, TextDelta
+from holdfast.events import (
+    AttemptStarted,
+    CallEnded,
+    CallStarted,
+    Event,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
 from holdfast.folds.activity import SAVING_DELAYED
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
@@ -72,8 +80,8 @@ _log = logging.getLogger(__name__)
 
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
-# A model that answers at once has said something before a beat is over; then one commit has both.
-_OPENING = frozenset({CallStarted, AttemptStarted})
+# If the model answers at once, or if the run is over, more follows within a beat; then one commit has both.
+_SOON_FOLLOWED = frozenset({CallStarted, AttemptStarted, Usage, CallEnded})
 NO_WRITER = "nothing writes this run's log any more"
 
 
@@ -115,6 +123,7 @@ class RunLog(EventSink):
         self._is_due = False  # something must be written at once, without waiting for the batcher
         self._soon: asyncio.TimerHandle | None = None
         self._is_left = False
+        self._is_ending = False  # gathered events wait for the last one
         self._wanted = asyncio.Event()  # there is something that was not taken yet
         self._written = asyncio.Event()
         self._error: JournalError | Unwritable | None = None
@@ -172,7 +181,7 @@ class RunLog(EventSink):
     def emit(self, event: Event) -> None:
         self._end_delta()
         self._events.add(*self.secrets.stored(event))
-        if type(event) in _OPENING:
+        if type(event) in _SOON_FOLLOWED:
             self._want_soon()
         else:
             self._want_now()
@@ -277,7 +286,7 @@ class RunLog(EventSink):
 
     def _write(self) -> None:
         """Append what has been gathered, unless an append is in flight."""
-        if self._is_writing or self._is_left or self._error is not None:
+        if self._is_writing or self._is_left or self._is_ending or self._error is not None:
             return
         self._wanted.clear()
         self._is_due = False
@@ -385,6 +394,31 @@ class RunLog(EventSink):
         for event in events:
             clean.add(*self.secrets.stored(event))
         return await self._note_last_seq(await self._appender.append(clean, when=when))
+
+    async def end(self, event: Event, *, when: Sequence[Condition] = ()) -> Appended | Declined | Replayed:
+        """Append what is gathered and the run's last event, all or nothing; raises like `settled`."""
+        self._is_ending = True
+        try:
+            while self._is_writing and self._error is None:
+                self._written.clear()
+                await self._written.wait()
+        finally:
+            self._is_ending = self._is_due = False
+        self._raise()
+        self._is_writing = True
+        self._wanted.clear()
+        try:
+            self._end_delta()
+            self._events.add(*self.secrets.stored(event))
+            result = await self._appender.append(self._take(), when=when)
+        except (JournalError, asyncio.CancelledError):
+            self._is_writing = False
+            raise
+        except Exception as error:
+            self._finish_append(error)
+            raise Unwritable(str(error)) from error
+        self._finish_append(None)
+        return await self._note_last_seq(result)
 
     async def _note_last_seq(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
         if isinstance(result, Replayed):

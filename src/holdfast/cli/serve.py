@@ -43,7 +43,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 # The objects of a run or a relayed call live as long as it does, and are freed without the collector. Looked
 # through as often as Python does by default, they cost a tenth of the server's time; a relayed call has about
 # a hundred.
-COLLECTED_AFTER = (20_000, 20, 20)
+COLLECTED_AFTER = (50_000, 20, 20)
 
 
 def serve(flags: Mapping[str, object]) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
@@ -117,6 +118,7 @@ def _response_format(output: OutputFormat) -> Json:
     return {"type": "json_schema", "json_schema": schema}
 
 
+@lru_cache(maxsize=256)
 def dialect_of(base_url: str) -> ChatDialect:
     """The dialect of the host that the URL names."""
     return next((dialect for dialect in DIALECTS if is_at(base_url, dialect.host)), COMMON)
@@ -134,7 +136,7 @@ class _Conversation:
         self._target = target
         self._blobs = blobs
         self._ids = re.compile(dialect.tool_call_ids)
-        self._key = (target.name, dialect.tool_call_ids)
+        self._key = f"{target.name} {dialect.tool_call_ids}"  # a text knows its hash
         self._messages: list[bytes] = []
         self._lone: UserMessage | None = None  # nothing else was added since the last answer
         self._user: list[Shown] = []

@@ -71,7 +71,7 @@ DIALECTS = (
 def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
     """The POST for this request."""
     dialect = dialect_of(target.base_url)
-    key = (target.name, dialect.url_part)
+    key = f"{target.name} {dialect.url_part}"
     items = [message.encoded.get(key) or _encoded(message, target, blobs) for message in messages_of(request)]
     body: Json = {"model": target.model, "stream": True, "store": False, **dialect.fixed}
     if instructions := request.instructions.strip() or dialect.default_instructions:
@@ -141,7 +141,7 @@ def _encoded(message: Message, target: Target, blobs: Blobs) -> bytes:
     """The message's items; none if nothing of it can be sent to this target."""
     encoded = b",".join(map(msgspec.json.encode, _items(message, target, blobs)))
     if is_text(message):
-        message.encoded[target.name, dialect_of(target.base_url).url_part] = encoded
+        message.encoded[f"{target.name} {dialect_of(target.base_url).url_part}"] = encoded
     return encoded
 
 

@@ -262,7 +262,10 @@ def is_text(message: Message) -> bool:
 
 def array_of(encoded: Iterable[bytes]) -> msgspec.Raw:
     """A JSON array of values that are encoded already."""
-    return msgspec.Raw(b"[%b]" % b",".join(encoded))
+    values = list(encoded) or [b""]
+    values[0] = b"[" + values[0]
+    values[-1] += b"]"
+    return msgspec.Raw(b",".join(values))  # so that all of a long conversation is copied once
 
 
 def sendable(message: AssistantMessage, target: Target) -> list[Said]:

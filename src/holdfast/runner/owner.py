@@ -385,6 +385,27 @@ class SessionOwner:
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
         """Close what is open, then append the ending; it's declined if the run has one already."""
+        if outcome.kind == "completed" and not (run.tools or run.asks or run.children):
+            with suppress(Unwritable):
+                await self._append_ending(run, log, outcome)
+                return
+        outcome = await self._close(run, log, outcome)
+        await self._append_ending(run, log, outcome)
+
+    async def _append_ending(self, run: Run, log: RunLog, outcome: Outcome) -> None:
+        ended = e.RunEnded(
+            at_ms=log.now_ms(),
+            run_id=run.run_id,
+            outcome=outcome.kind,
+            cause=outcome.cause,
+            failure=outcome.failure,
+            trace=outcome.trace,
+            refused_actions=run.refused_actions,
+        )
+        await log.end(ended, when=[IfRunOpen(run.run_id)])
+
+    async def _close(self, run: Run, log: RunLog, outcome: Outcome) -> Outcome:
+        """End what the run has open; returns the outcome, which is a failure if an event can't be written."""
         try:
             await log.settled()
         except Unwritable as error:
@@ -414,16 +435,7 @@ class SessionOwner:
                 closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)
                 # A person may answer at the same time; then there is nothing to withdraw.
                 await log.append([closing], when=[IfAskOpen(ask_id)])
-        ended = e.RunEnded(
-            at_ms=now_ms,
-            run_id=run.run_id,
-            outcome=outcome.kind,
-            cause=outcome.cause,
-            failure=outcome.failure,
-            trace=outcome.trace,
-            refused_actions=run.refused_actions,
-        )
-        await log.append([ended], when=[IfRunOpen(run.run_id)])
+        return outcome
 
     async def _end_children(self, run: Run, log: RunLog, outcome: Outcome) -> None:
         """Stop the sub-agents that mustn't outlive the run, and wait for their endings.

@@ -19,13 +19,11 @@ from holdfast.catalog import FEATURES
 from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.feature import Feature
 from holdfast.interfaces.journal import Fence
-from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
-from holdfast.server.access.attributed_store import AttributedStore
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
@@ -38,7 +36,6 @@ from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import LazyEndpoints, RouteParts
-from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import begin_figures
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
@@ -48,6 +45,7 @@ from holdfast.server.peers.lives import SessionLives
 from holdfast.server.peers.peers import Peers
 from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
+from holdfast.server.server_store import ServerStore
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
@@ -178,8 +176,8 @@ def _deps(
     agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> RouteDeps:
     metrics = Metrics()
-    redacting = RedactingStore(agent.store, redactor_source(agent.secrets))
-    store = AttributedStore(MeteredStore(redacting, agent.clock, metrics))
+    redactor = redactor_source(agent.secrets)
+    store = ServerStore(agent.store, redactor, clock=agent.clock, metrics=metrics)
     agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
     access = SharedNotes(agent.store, "access")

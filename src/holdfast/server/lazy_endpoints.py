@@ -1,7 +1,7 @@
 """The endpoints of the API, each bound when its feature is first called, so that the start imports none."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -89,14 +89,14 @@ class LazyEndpoints:
         """The endpoints; the first call of one imports its feature."""
         return {one.endpoint: partial(self._call, one.endpoint) for one in OPERATIONS}
 
-    async def _call(self, name: str, request: Request) -> Any:
-        endpoint = self._bound.get(name) or await self._first(name)
-        return await endpoint(request)
+    def _call(self, name: str, request: Request) -> Awaitable[Any]:
+        endpoint = self._bound.get(name)
+        return self._first_call(name, request) if endpoint is None else endpoint(request)
 
-    async def _first(self, name: str) -> Endpoint:
+    async def _first_call(self, name: str, request: Request) -> Any:
         # In a thread even if it's known: another request may be importing it right now.
         await asyncio.to_thread(import_module, module_of(name))
-        return self.bind(name)
+        return await self.bind(name)(request)
 
     def bind(self, name: str) -> Endpoint:
         """Return the endpoint with its feature bound. Imports the feature on first use, so it may block."""

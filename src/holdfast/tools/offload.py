@@ -1,9 +1,9 @@
-"""Runs blocking work in its own thread, so that a stuck disk does not use up a shared pool."""
+"""Blocking work in threads."""
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -19,6 +19,7 @@ async def offload(
 ) -> T:
     """Run it in a thread; a cancellation is raised when the work is over, or after the linger time.
 
+    The thread is its own, so that a stuck disk doesn't use up a shared pool.
     When cancelled, it sets `give_up` for the work to see, and undoes what the work still returns.
     """
     loop = asyncio.get_running_loop()
@@ -66,3 +67,48 @@ async def settle(future: asyncio.Future[T], *, within_s: float) -> None:
         future.exception()  # retrieved, so that asyncio doesn't report it
     if cancelled is not None:
         raise cancelled
+
+
+class SharedReads:
+    """Reads that block; callers that ask the same question at the same time share one read.
+
+    A read begins after all callers that share it have asked, so none of them gets an outdated answer.
+    """
+
+    def __init__(self) -> None:
+        self._reading: set[Hashable] = set()
+        self._next: dict[Hashable, tuple[Callable[[], Any], asyncio.Future[Any]]] = {}
+
+    async def shared(self, question: Hashable, read: Callable[[], T]) -> T:
+        """Return the result of `read`; the question must contain everything that it depends on."""
+        waiting = self._next.get(question)
+        if waiting is None:
+            loop = asyncio.get_running_loop()
+            waiting = self._next[question] = read, loop.create_future()
+            if question not in self._reading:
+                self._reading.add(question)
+                loop.call_soon(self._read_next, question)  # after those who ask in the same step of the loop
+        return await asyncio.shield(waiting[1])
+
+    def _read_next(self, question: Hashable) -> None:
+        if (waiting := self._next.pop(question, None)) is None:
+            self._reading.discard(question)
+            return
+        read, answer = waiting
+
+        def hand_out(done: asyncio.Future[Any]) -> None:
+            self._read_next(question)
+            if not answer.done():
+                _copy(done, answer)
+
+        asyncio.get_running_loop().run_in_executor(None, read).add_done_callback(hand_out)
+
+
+def _copy(done: asyncio.Future[Any], answer: asyncio.Future[Any]) -> None:
+    if done.cancelled():
+        answer.cancel()
+    elif (error := done.exception()) is not None:
+        answer.set_exception(error)
+        answer.exception()  # looked at, because the callers may be gone
+    else:
+        answer.set_result(done.result())

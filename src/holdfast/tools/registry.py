@@ -40,6 +40,7 @@ class Registry:
         self._groups: dict[str, dict[str, Tool]] = {}
         self._tools: dict[str, Tool] = {}  # of all groups
         self._narrowed: dict[frozenset[str], Registry] = {}  # by the names that each lacks
+        self._prefixes: dict[str, bool] = {}  # whether names begin so
 
     def put(self, group: str, tools: Iterable[Tool]) -> None:
         """Set the tools of a group; raises NameTaken and changes nothing if a name is in use."""
@@ -55,7 +56,7 @@ class Registry:
     def _set(self, groups: dict[str, dict[str, Tool]]) -> None:
         self._groups = groups
         self._tools = {name: tool for tools in groups.values() for name, tool in tools.items()}
-        self._narrowed = {}
+        self._narrowed, self._prefixes = {}, {}
 
     def with_group(self, group: str, tools: Sequence[Tool]) -> "Registry":
         """The registry with these as the tools of the group; raises NameTaken if a name is in use."""
@@ -84,6 +85,12 @@ class Registry:
     def only(self, names: Collection[str]) -> "Registry":
         """The registry with none but the tools of these names."""
         return self.without(self._tools.keys() - names)
+
+    def has_any_of(self, prefix: str) -> bool:
+        """Whether the name of a tool begins like this."""
+        if prefix not in self._prefixes:
+            self._prefixes[prefix] = any(name.startswith(prefix) for name in self._tools)
+        return self._prefixes[prefix]
 
     def all(self) -> list[Tool]:
         """The tools, in their order."""

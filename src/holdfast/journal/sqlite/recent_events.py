@@ -21,7 +21,7 @@ FEW_ROWS = 8  # up to so many, there is a statement for each number of rows; abo
 MOVED_MAX = 16_000
 MOVED_BYTES_MAX = 2 * 1024 * 1024
 # An event that fills much of a page goes straight into its log.
-APPEND_BYTES_MAX = 1_024
+APPEND_BYTES_MAX = 2_048
 
 
 class RecentEvents:

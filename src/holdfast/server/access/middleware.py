@@ -3,6 +3,7 @@
 The order of checks, before anything is read or looked up: host, origin, key, size.
 """
 
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -148,6 +149,8 @@ class AccessMiddleware:
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
         self._limits = options.limits
+        self._incarnation = token_hex(8).encode()  # of this process, in the ids of its requests
+        self._requests = itertools.count()
         self._relay_bytes_max = max(options.limits.body_bytes_max, options.relay.body_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -158,7 +161,7 @@ class AccessMiddleware:
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
-        request_id = b"req_" + token_hex(12).encode()
+        request_id = b"req_%b%08x" % (self._incarnation, next(self._requests))
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
@@ -328,7 +331,7 @@ class _ResponseSender:
         self._headers = headers
         self.began = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:  # not a coroutine: it's called for every frame
         if message["type"] == "http.response.start":
             self.began = True
             own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
@@ -339,7 +342,7 @@ class _ResponseSender:
             if message["status"] == HTTPStatus.TOO_MANY_REQUESTS and b"retry-after" not in names:
                 own.append((b"retry-after", b"%d" % AGAIN_S))  # a provider's own may say nothing
             message["headers"] = own
-        await self._send(message)
+        return self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a small response that needs no route."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -284,7 +285,7 @@ class DeadlinedConnection(HttpToolsProtocol):
             cycle.keep_alive = False
             app = _refuse
         if cycle.more_body:
-            drained = _ClosedAfterBody(cycle.transport, lambda: self._close_after_body(cycle))
+            drained = _ClosedAfterBody(cycle, self._close_after_body)
             cycle.transport = cast("Any", drained)
         super()._start_asgi_task(
             cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app
@@ -418,17 +419,18 @@ class DeadlinedConnection(HttpToolsProtocol):
 class _ClosedAfterBody:
     """A connection as a response sees it: closed only after the rest of the request's body."""
 
-    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self._transport = transport
-        self.close = close
+    __slots__ = ("_close", "_cycle", "is_closing", "write")
 
-    def write(self, data: bytes) -> None:
-        """Send some of the response."""
-        self._transport.write(data)
+    def __init__(self, cycle: RequestResponseCycle, close: Callable[[RequestResponseCycle], None]) -> None:
+        self.write = cycle.transport.write
+        self.is_closing = cycle.transport.is_closing
+        self._close = close
+        self._cycle = weakref.ref(cycle)  # which refers to this; without the cycle, it's freed at once
 
-    def is_closing(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return self._transport.is_closing()
+    def close(self) -> None:
+        """Close the connection after the body."""
+        if (cycle := self._cycle()) is not None:
+            self._close(cycle)
 
 
 def _refusal_of(error: httptools.HttpParserError) -> Problem:

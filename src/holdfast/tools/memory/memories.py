@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -41,7 +42,12 @@ class MemoryScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def log_id(self) -> str:
         """The id of its log."""
-        return memory_id(msgspec.json.encode([self.kind, self.owner, self.name]).decode())
+        return _log_id(self)
+
+
+@lru_cache(maxsize=1_024)
+def _log_id(scope: MemoryScope) -> str:
+    return memory_id(msgspec.json.encode([scope.kind, scope.owner, scope.name]).decode())
 
 
 class NotRemembered(Exception):
