@@ -58,8 +58,8 @@ class Feature:
     # Command groups of `holdfast`, by name: a `typer.Typer`.
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    # The settings for its routes: `(settings: Settings) -> Any`, then `deps.options.features[name]`. Called only
-    # if the section named like the feature isn't empty.
+    # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`.
+    # Called only if the section named like the feature isn't empty.
     configured: str = ""
 
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.
