@@ -1,9 +1,9 @@
 """What the agent left running in the background, beside the chat: a person reads its output and ends it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say

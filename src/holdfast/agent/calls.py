@@ -5,13 +5,16 @@ without an ending in the log are finished here, so a first run and a resume use 
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
@@ -83,8 +86,7 @@ WORKSPACE_CHANGED = "Not run: the workspace changed while this was being decided
 CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """An action, the verdict on it, and what a person may answer."""
 
     action: Action
@@ -284,7 +286,9 @@ class ToolCalls:
                 self._shortfalls[asked.tool_call_id] = judged.action.shortfall
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
-            ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
+            ask = await self._ask(
+                asked, replace(judged, verdict=dataclasses.replace(verdict, findings=findings))
+            )
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """The verdict on the action."""
@@ -299,7 +303,7 @@ class ToolCalls:
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
         verdict = self._as_attended(self._judge_now.for_a_person((REPEATS_UNKNOWN, *findings)))
         if isinstance(verdict, NeedsApproval):
-            verdict = replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
+            verdict = dataclasses.replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
         return Judged(judged.action, verdict, ("once", "deny"))
 
     @property
@@ -323,7 +327,7 @@ class ToolCalls:
         choices = judge.choices(action, grants, workspace=place)
         if not verdict.offers and "session" in choices:
             rule = judge.rule(action, grants, workspace=place)
-            verdict = replace(verdict, offers=() if rule is None else (offer_of(rule),))
+            verdict = dataclasses.replace(verdict, offers=() if rule is None else (offer_of(rule),))
         return Judged(action, verdict, choices)
 
     def _may_need_network(self, asked: e.ToolAsked, action: Action) -> bool:

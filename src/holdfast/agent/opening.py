@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
@@ -47,8 +48,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
     return Instructions(told.text, (*told.sources, *sources))
 
 
-@dataclass(frozen=True, slots=True)
-class _Learned:
+class _Learned(Struct, frozen=True):
     """A run's context from other logs; empty if its message isn't for the model."""
 
     message: str = ""
@@ -69,8 +69,7 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
     return _Learned(view.session.inbox.messages[run.message_id].text, memory, skills)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(Struct, frozen=True):
     """The instructions from the workspace's files and skills."""
 
     guides: Mapping[str, str]

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
@@ -63,8 +64,7 @@ class Judge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AlwaysGrants:
+class AlwaysGrants(Struct, frozen=True):
     """The permanent grants, stored as notes and shared by all sessions."""
 
     notes: Notes

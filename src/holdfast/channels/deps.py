@@ -2,12 +2,12 @@
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
+from msgspec import Struct, field
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import channel_log_id
@@ -30,8 +30,7 @@ def hook_url(public_url: str, channel: str) -> str:
     return f"{public_url.rstrip('/')}/hooks/channels/{channel}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelOptions:
+class ChannelOptions(Struct, frozen=True, kw_only=True):
     """The configuration of one channel."""
 
     name: str
@@ -64,8 +63,7 @@ class ChannelOptions:
         return channel_log_id(self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelDeps:
+class ChannelDeps(Struct, frozen=True, kw_only=True):
     """Dependencies shared by all channels."""
 
     store: Store

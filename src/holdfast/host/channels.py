@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.service import Channels

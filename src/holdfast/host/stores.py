@@ -1,9 +1,10 @@
 """Opens the store that the settings name: an SQLite file, or a Postgres database that servers share."""
 
 import asyncio
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from holdfast.agent.homes import Homes
 from holdfast.config.settings import BlobStoreSettings, Settings

@@ -4,10 +4,11 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from holdfast.tools.shell.command_reader import CommandReader
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTools:
+class OpenedTools(Struct, frozen=True):
     """What is there once the tools are imported and the sandbox is tested."""
 
     confiner: "Confiner"
@@ -46,8 +46,7 @@ class OpenedTools:
     secret_finder: "SecretFiles"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWorld:
+class ToolWorld(Struct, frozen=True):
     """What the built-in tools are made of."""
 
     environment: Mapping[str, str]
@@ -57,8 +56,7 @@ class ToolWorld:
     keeper: Keeper | None
 
 
-@dataclass(frozen=True, slots=True)
-class HostTools:
+class HostTools(Struct, frozen=True):
     """The tools and what they share."""
 
     registry: Registry
@@ -160,8 +158,7 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
     return tuple(os.path.realpath(path) for path in own)
 
 
-@dataclass(frozen=True, slots=True)
-class _McpHost:
+class _McpHost(Struct, frozen=True):
     """Connects MCP servers of this Holdfast."""
 
     settings: Settings

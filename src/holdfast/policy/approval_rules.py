@@ -13,8 +13,9 @@ A rule's `argv` is compared word by word with the program that runs, never with 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
+
+from msgspec import Struct, field
 
 from holdfast.policy.extra_words import first_uncovered
 from holdfast.policy.path_facts import PathFacts, is_within
@@ -37,8 +38,7 @@ class BadRule(ValueError):
     """A configured rule that makes no sense; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRule:
+class ApprovalRule(Struct, frozen=True):
     """One configured rule."""
 
     verdict: RuleVerdict
@@ -49,8 +49,7 @@ class ApprovalRule:
     exact: bool = False  # the words of argv and no others
 
 
-@dataclass(frozen=True, slots=True)
-class ActionPart:
+class ActionPart(Struct, frozen=True):
     """What a rule or grant applies to: one command of a script, or the whole call of another tool."""
 
     tool: str

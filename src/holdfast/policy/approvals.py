@@ -16,10 +16,11 @@ a command run with less.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.policy.approval_rules import (
     ActionPart,
@@ -63,8 +64,7 @@ _BECAUSE: dict[ApprovalMode, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What an action is judged by; built from the configuration, out of the agent's reach."""
 
     facts: PathFacts
@@ -85,8 +85,7 @@ class Policy:
         return self.containment is not None and self.containment.held
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """What remains to ask about each part, and why the action is denied (empty if it is not)."""
 
     open: tuple[tuple[ActionPart, tuple[PolicyFinding, ...]], ...]

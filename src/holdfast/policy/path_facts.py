@@ -3,10 +3,10 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.policy.repositories import Repository, no_repository
@@ -82,8 +82,7 @@ _PIECES = re.compile(r"[=:,@]")
 _EXPANSION = re.compile(r"\$\{(\w++)(:?\?)?[^{}]*+\}|\$(\w++)|\$\(.*\)|`[^`]*+`", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(Struct, frozen=True):
     """What a copy of a path would include: the names below it, and whether there are links."""
 
     names: tuple[str, ...] = ()
@@ -100,8 +99,7 @@ def no_matches(_directory: str, _pattern: str) -> None:
     """Nothing is known about patterns; for judging without looking at files."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathFacts:
+class PathFacts(Struct, frozen=True):
     """The paths that an action is judged by, all absolute and without links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.

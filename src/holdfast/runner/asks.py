@@ -4,9 +4,9 @@ Every interface translates its input into one of these answers and calls `Inbox.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -18,8 +18,7 @@ from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Action, Choice, GrantRule, PlanStep, Width
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalVerdict:
+class ApprovalVerdict(Struct, frozen=True):
     """A person's answer to an approval; `by` is the key, chat user or program that gave it."""
 
     choice: Choice
@@ -29,8 +28,7 @@ class ApprovalVerdict:
     steps: tuple[PlanStep, ...] = ()  # of a plan that the person changed
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionAnswer:
+class QuestionAnswer(Struct, frozen=True):
     """A person's answer to a question; a `reason` says why there's none."""
 
     text: str
@@ -42,31 +40,27 @@ class QuestionAnswer:
 AskAnswer: TypeAlias = ApprovalVerdict | QuestionAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The answer is on disk, with the grant that it stored."""
 
     ask_id: str
     grant: GrantRule | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """Nothing was stored: the ask was answered before, expired or was withdrawn."""
 
     ask_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerNotOffered:
+class AnswerNotOffered(Struct, frozen=True):
     """Nothing was stored: the approval doesn't offer this choice, this width, or changes to its steps."""
 
     asked: e.ApprovalAsked
     part: Literal["choice", "width", "steps"]
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownAsk:
+class UnknownAsk(Struct, frozen=True):
     """Nothing was stored: no ask of this kind has this id."""
 
     ask_id: str

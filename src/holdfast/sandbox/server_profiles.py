@@ -7,8 +7,9 @@ environment names is writable, and what package runners write goes to folders of
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.sandbox.network_proxy import read_inside
@@ -29,8 +30,7 @@ _BETWEEN = re.compile(r"[\s=:,;'\"]+")
 _WORDS_MAX = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAccess:
+class ServerAccess(Struct, frozen=True, kw_only=True):
     """What one server may reach, beside what its command line names; all paths are absolute."""
 
     network: NetworkAccess = "on"

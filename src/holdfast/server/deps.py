@@ -1,6 +1,6 @@
 """The dependencies of the routes."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.folds.metrics import Metrics
@@ -27,8 +27,7 @@ from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 
 
-@dataclass(frozen=True, slots=True)
-class RouteDeps:
+class RouteDeps(Struct, frozen=True):
     """One of each, made with the application; all routes share them."""
 
     agent: AgentDeps

@@ -1,9 +1,11 @@
 """The options of a server: who has access, from where, and all limits."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
@@ -42,8 +44,7 @@ async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
     del name, heard
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """An API key and its name."""
 
     name: str
@@ -57,8 +58,7 @@ class ApiKey:
         return f"ApiKey({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits on what one client may send or hold."""
 
     body_bytes_max: int = _CONFIGURABLE.body_bytes_max
@@ -100,19 +100,20 @@ class Limits:
         return max(self.live_after_s - silent_s, self.live_every_s)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
     """The visible settings of a channel."""
 
     kind: str
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
-    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
-    signing_secret: str = field(default="", repr=False)  # with which its platform signs each update
+    hook_secret: str = dataclasses.field(default="", repr=False)  # its platform sends it with each update
+    signing_secret: str = dataclasses.field(
+        default="", repr=False
+    )  # with which its platform signs each update
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True, kw_only=True):
     """All options of a server; with `keys` None, anyone on this machine may use it."""
 
     keys: tuple[ApiKey, ...] | None = None

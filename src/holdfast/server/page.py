@@ -1,11 +1,11 @@
 """The page: the files of its build, read once and served from memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,8 +65,7 @@ def read_page(folder: Path | None) -> dict[str, bytes]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """A file of the page: its bytes, plain and compressed, and its headers."""
 
     body: bytes

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anthropic
 import openai
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ServerOptions

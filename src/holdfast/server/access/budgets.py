@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import AsyncGenerator, Container, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast.api.usage import BudgetShown
 from holdfast.folds.usage import DAY_MS
@@ -16,8 +17,7 @@ EVERY_KEY = "*"
 MINUTE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLimits:
+class KeyLimits(Struct, frozen=True, kw_only=True):
     """The limits of one key; 0 means no limit."""
 
     usd_per_day: float = 0.0
@@ -30,8 +30,7 @@ class KeyLimits:
         return bool(self.usd_per_day or self.tokens_per_day)
 
 
-@dataclass(frozen=True, slots=True)
-class CallReservation:
+class CallReservation(Struct, frozen=True):
     """The estimated maximum usage of a call."""
 
     tokens: int

@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from holdfast.targets import Target
 from holdfast.values import RelayKeep
@@ -18,8 +19,7 @@ def _new_id() -> str:
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayOptions:
+class RelayOptions(Struct, frozen=True, kw_only=True):
     """All options of the relay; without `calls`, nothing is relayed."""
 
     calls: "CallDeps | None" = None

@@ -7,9 +7,11 @@ until a server reads again.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.decisions.fair_shares import FairShare, with_extra
 from holdfast.interfaces.tool import ToolCall
@@ -31,8 +33,7 @@ class TooManyJobs(Exception):
     """No more background processes can be started; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutput:
+class JobOutput(Struct, frozen=True, kw_only=True):
     """Part of a job's output; `until` is where to continue."""
 
     text: str
