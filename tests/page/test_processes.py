@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
-from holdfast.host.processes import SessionProcesses
+from holdfast.host.tools import SessionProcesses
 from holdfast.tools.shell.background import Background
 from page.browsing import Visit, faults_of
 from serving import Setting

@@ -28,12 +28,12 @@ from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime, StartReport
 from holdfast.sandbox.network_proxy import NetworkProxy
-from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profile import Profile, ServerAccess
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths, WatchReport
 from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile
 from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
+from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.server.options import ServerOptions
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Capture

@@ -35,9 +35,6 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.journal.redacting import RedactingBlobs
-from holdfast.policy.approvals import deny_unattended
-from holdfast.policy.grants import offer_of
-from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.tool_names import (
     ASK_USER,
     CHILD_TOOLS,
@@ -48,7 +45,7 @@ from holdfast.policy.tool_names import (
     UPDATE_PLAN,
     tool_kind,
 )
-from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
+from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, deny_unattended
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
@@ -326,6 +323,8 @@ class ToolCalls:
             return Judged(action, verdict, ())
         choices = judge.choices(action, grants, workspace=place)
         if not verdict.offers and "session" in choices:
+            from holdfast.policy.grants import offer_of  # imported by the judge
+
             rule = judge.rule(action, grants, workspace=place)
             verdict = dataclasses.replace(verdict, offers=() if rule is None else (offer_of(rule),))
         return Judged(action, verdict, choices)
@@ -345,11 +344,13 @@ class ToolCalls:
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:
         """Whether this command exceeds what may still be judged of this answer."""
-        if asked.tool_call_id not in self._read_bytes:
+        if action.argv and asked.tool_call_id not in self._read_bytes:
+            from holdfast.policy.shell.syntax import syntax_bytes  # the first command imports the parser
+
             size, spent = sum(map(syntax_bytes, action.argv)), sum(filter(None, self._read_bytes.values()))
             fits = not spent or spent + size <= JUDGED_BYTES_MAX
             self._read_bytes[asked.tool_call_id] = size if fits else None
-        return self._read_bytes[asked.tool_call_id] is None
+        return action.argv != () and self._read_bytes[asked.tool_call_id] is None
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)

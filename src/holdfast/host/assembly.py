@@ -6,9 +6,10 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
@@ -17,35 +18,43 @@ from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.config.trust import TrustedSkills
-from holdfast.host.channels import channels_work, configured_channel
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.opening import Opening
-from holdfast.host.processes import SessionProcesses
-from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
+from holdfast.host.runtime import AgentFactory, Parts, Runtime, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
-from holdfast.host.tools import HostTools, OpenedTools, kept_out_of_tools, open_tools, own_folders
+from holdfast.host.tools import (
+    HostTools,
+    OpenedTools,
+    SessionProcesses,
+    kept_out_of_tools,
+    open_tools,
+    own_folders,
+)
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
-from holdfast.journal.store_clock import StoreClock
 from holdfast.models.call_deps import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.deps import RouteDeps
+from holdfast.server.options import ApiKey, ConfiguredChannel, Limits, RelayOptions, ServerOptions
 from holdfast.server.page import BUILT, read_page
-from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
-from holdfast.tools.shell.keeper import Keeper
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from holdfast.tools.shell.keeper import Keeper
 
 _log = logging.getLogger(__name__)
 NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
@@ -64,7 +73,7 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        also = {"channels": channels_work(settings, runtime)} if resume_runs == "all" else {}
+        also = {"channels": partial(_run_channels, settings, runtime)} if resume_runs == "all" else {}
         options = _options(settings, parts, keys=keys, page=page)
         yield application(runtime, options, limits, also=also, opening=parts.opening)
 
@@ -76,11 +85,10 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        volumes = tuple(settings.volumes.values())
-        keeper = Keeper(volumes=volumes) if settings.server.store else None
+        keeper = _keeper(settings)
         store = await open_store(settings, keeper)
         stack.push_async_callback(store.close)
-        clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
+        clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
 
@@ -118,6 +126,23 @@ async def open_parts(
             sandbox=partial(_sandbox_shown, settings, tools.opening),
             jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
+
+
+def _keeper(settings: Settings) -> "Keeper | None":
+    """What kills tools if the server loses its lease; None if no other server shares the store."""
+    if not settings.server.store:
+        return None
+    from holdfast.tools.shell.keeper import Keeper
+
+    return Keeper(volumes=tuple(settings.volumes.values()))
+
+
+def _clock(settings: Settings, store: Store) -> Clock:
+    if not settings.server.store:
+        return SystemClock()
+    from holdfast.journal.store_clock import StoreClock
+
+    return StoreClock(SystemClock(), store)
 
 
 def skill_library(settings: Settings) -> SkillLibrary:
@@ -280,10 +305,26 @@ def _options(
         jobs=parts.jobs.all,
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,
-        channels={one.name: configured_channel(one) for one in settings.channels},
+        channels=_channels(settings),
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )
+
+
+async def _run_channels(settings: Settings, runtime: Runtime, deps: RouteDeps) -> None:
+    await asyncio.to_thread(import_module, "holdfast.host.channels")  # no start waits for it
+    from holdfast.host.channels import run_channels
+
+    await run_channels(settings, runtime, deps)
+
+
+def _channels(settings: Settings) -> Mapping[str, ConfiguredChannel]:
+    """The configured channels by name."""
+    if not settings.channels:
+        return {}
+    from holdfast.host.channels import configured_channel
+
+    return {one.name: configured_channel(one) for one in settings.channels}
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -11,40 +10,33 @@ from holdfast.channels.service import Channels
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
 from holdfast.host.runtime import Runtime
-from holdfast.server.app import ServerWork
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ConfiguredChannel
 from holdfast.values import Budget, RunSettings
 
 
-def channels_work(settings: Settings, runtime: Runtime) -> ServerWork:
-    """What runs the channels until the server ends."""
+async def run_channels(settings: Settings, runtime: Runtime, deps: RouteDeps) -> None:
+    """Run the channels until the server ends."""
     models = tuple(target.name for target in runtime.targets)
-
-    async def work(deps: RouteDeps) -> None:
-        channel_deps = ChannelDeps(
-            store=deps.store,
-            clock=deps.clock,
-            inbox=deps.inbox,
-            supervisor=deps.supervisor,
-            workspace=settings.workspace,
-            snapshots=deps.agent.snapshots,
-            budget=deps.agent.budget,
-            doors=deps.channel_doors,
-            models=lambda: models,
-        )
-        options = await asyncio.to_thread(
-            lambda: [_placed(channel_options(one)) for one in settings.channels]
-        )
-        await Channels(channel_deps, options).run()
-
-    return work
+    channel_deps = ChannelDeps(
+        store=deps.store,
+        clock=deps.clock,
+        inbox=deps.inbox,
+        supervisor=deps.supervisor,
+        workspace=settings.workspace,
+        snapshots=deps.agent.snapshots,
+        budget=deps.agent.budget,
+        doors=deps.channel_doors,
+        models=lambda: models,
+    )
+    options = await asyncio.to_thread(lambda: [_placed(channel_options(one)) for one in settings.channels])
+    await Channels(channel_deps, options).run()
 
 
 def _placed(options: ChannelOptions) -> ChannelOptions:
     """The options with the real path of the workspace. Blocks."""
     folder = options.settings.workspace
-    settings = msgspec.structs.replace(options.settings, workspace=folder and os.path.realpath(folder))
+    settings = replace(options.settings, workspace=folder and os.path.realpath(folder))
     return replace(options, settings=settings)
 
 

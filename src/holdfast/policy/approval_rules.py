@@ -17,8 +17,9 @@ from typing import cast
 
 from msgspec import Struct, field
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.extra_words import first_uncovered
-from holdfast.policy.path_facts import PathFacts, is_within
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict

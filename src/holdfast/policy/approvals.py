@@ -44,6 +44,7 @@ from holdfast.policy.verdicts import (
     NeedsApproval,
     PolicyFinding,
     Verdict,
+    deny_unattended,
 )
 from holdfast.safe_text import exact_line
 from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Lift, Width
@@ -124,18 +125,6 @@ def _acting(judged: _Judged) -> list[tuple[ActionPart, tuple[PolicyFinding, ...]
     """The parts that do more than read: an approval runs them all, whichever of them it was needed for."""
     acting = [(part, (*left, *part.findings)) for part, left in judged.open]
     return [(part, found) for part, found in acting if found]
-
-
-def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
-    """The verdict where only a person may decide: ask, or refuse if nobody is there."""
-    if mode == "unattended":
-        return deny_unattended(findings)
-    return NeedsApproval(findings)
-
-
-def deny_unattended(findings: tuple[str, ...]) -> Deny:
-    """Refuse what only a person may allow."""
-    return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)
 
 
 def rule_for(

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from holdfast.policy.path_facts import is_within
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.values import Lift
 

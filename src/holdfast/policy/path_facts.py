@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct, field
 from typing_extensions import override
 
+from holdfast.interfaces.workspace_paths import is_repository_file, is_within
 from holdfast.policy.repositories import Repository, no_repository
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.option_tables import Reach
@@ -274,16 +275,6 @@ def _as_its_own(path: str, cwd: str) -> str:
     if found is None:
         return path
     return ("" if found[1] == "root" else cwd) + path[found.end() :] or "/"
-
-
-def is_within(path: str, root: str) -> bool:
-    """Whether a path is the directory or is below it."""
-    return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def is_repository_file(path: str) -> bool:
-    """Whether a path is one of git's own files, which say what programs git runs."""
-    return ".git" in path.lower().split("/")
 
 
 def is_disk(path: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.values import GrantOffer
+from holdfast.values import ApprovalMode, GrantOffer
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 RULE_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
@@ -68,3 +68,15 @@ class Deny(Struct, frozen=True):
 
 
 Verdict: TypeAlias = Allow | NeedsApproval | Deny
+
+
+def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
+    """The verdict where only a person may decide: ask, or refuse if nobody is there."""
+    if mode == "unattended":
+        return deny_unattended(findings)
+    return NeedsApproval(findings)
+
+
+def deny_unattended(findings: tuple[str, ...]) -> Deny:
+    """Refuse what only a person may allow."""
+    return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)

@@ -13,7 +13,6 @@ from holdfast import events as e
 from holdfast.events import Input
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import grant_of_approval
-from holdfast.policy.grants import describe
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Action, Choice, GrantRule, PlanStep, Width
 
@@ -90,6 +89,8 @@ def answer_by_rule(asked: e.ApprovalAsked, granted: e.GrantAdded, action: Action
         return None
     if _without_reason(asked.action) != _without_reason(action):
         return None
+    from holdfast.policy.grants import describe  # no run needs it before
+
     return ApprovalVerdict("once", by=f"rule {granted.grant_id}", reason=describe(granted.rule))
 
 

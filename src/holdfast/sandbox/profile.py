@@ -107,3 +107,13 @@ class Profile(Struct, frozen=True, kw_only=True):
     def digest(self) -> str:
         """Identifies the profile in the log; which process it runs beside is found only when it starts."""
         return blake2b(msgspec.json.encode(replace(self, beside=0)), digest_size=16).hexdigest()
+
+
+class ServerAccess(Struct, frozen=True, kw_only=True):
+    """What one MCP server may reach, beside what its command line names; all paths are absolute."""
+
+    network: NetworkAccess = "on"
+    hosts: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()  # secret files, too
+    caches: bool = False  # whether it shares the caches of package managers in the home folder

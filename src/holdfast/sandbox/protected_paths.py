@@ -28,6 +28,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.autorun_files import (
     GIT_ALTERNATES,
     GIT_PROTECTED,
@@ -36,7 +37,6 @@ from holdfast.policy.autorun_files import (
     is_protected,
     is_protected_link,
 )
-from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.quarantine import ChangeKind, CopyBudget, Quarantine, QuarantinedChange
 
 _log = logging.getLogger(__name__)

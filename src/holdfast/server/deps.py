@@ -10,10 +10,9 @@ from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
-from holdfast.server.access.budgets import KeyBudgets
+from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.channels.folds import ChannelFolds

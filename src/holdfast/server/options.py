@@ -1,6 +1,7 @@
 """The options of a server: who has access, from where, and all limits."""
 
 import dataclasses
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -12,13 +13,17 @@ from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.limits import LimitSettings
 from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
-from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
+from holdfast.targets import Target
+from holdfast.values import RelayKeep
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
+    from holdfast.models.call_deps import CallDeps
     from holdfast.server.image_urls import ImageUrls
 
+
 MEBIBYTE = 1024 * 1024
+RELAYED_BYTES_MAX = 32 * MEBIBYTE
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -108,9 +113,27 @@ class ConfiguredChannel:
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
     hook_secret: str = dataclasses.field(default="", repr=False)  # its platform sends it with each update
-    signing_secret: str = dataclasses.field(
-        default="", repr=False
-    )  # with which its platform signs each update
+    signing_secret: str = dataclasses.field(default="", repr=False)  # its platform signs each update with it
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+class RelayOptions(Struct, frozen=True, kw_only=True):
+    """All options of the relay; without `calls`, nothing is relayed."""
+
+    calls: "CallDeps | None" = None
+    targets: tuple[Target, ...] = ()
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    headers: tuple[str, ...] = ()  # further headers that go up
+    wait_s: float = 60.0  # a longer wait is left to the client
+    hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
+    keep_alive_s: float = 15.0
+    body_bytes_max: int = RELAYED_BYTES_MAX
+    keep: RelayKeep = "usage"
+    join_s: float = 30.0  # how long a call lives after its client has left, if a repeat may join it
+    server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed
 
 
 class ServerOptions(Struct, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
-from holdfast.policy.path_facts import is_within
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name

@@ -1,9 +1,12 @@
 """The states of channels, kept up to date from their logs for everyone who asks."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from holdfast.folds.channel import ChannelState, apply_to_channel
 from holdfast.interfaces.journal import Reading
+
+if TYPE_CHECKING:
+    from holdfast.folds.channel import ChannelState
 
 READ_AT_ONCE = 500
 
@@ -15,8 +18,10 @@ class ChannelFolds:
         self._folds: dict[str, tuple[ChannelState, int]] = {}
         self._reading = asyncio.Lock()
 
-    async def state(self, journal: Reading, log_id: str) -> ChannelState:
+    async def state(self, journal: Reading, log_id: str) -> "ChannelState":
         """The channel's state at the end of its log; an empty one if there is no such log."""
+        from holdfast.folds.channel import ChannelState, apply_to_channel  # few servers have channels
+
         async with self._reading:
             state, after = self._folds.get(log_id, (ChannelState(), 0))
             while records := await journal.read(log_id, after=after, limit=READ_AT_ONCE):

@@ -23,8 +23,7 @@ from typing import Self, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
-from holdfast.policy.path_facts import is_within
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.git_config import BadGitConfig, Setting, read_git_config
-from holdfast.policy.path_facts import is_within
 from holdfast.policy.repositories import NamedFile, Repository, names_file
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.regular_files import read_regular

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holdfast.sandbox.server_profiles import ServerAccess
+from holdfast.sandbox.profile import ServerAccess
 from holdfast.tools.shell.scope import KillPatience
 
 NAME_CHARS_MAX = 64
