@@ -280,7 +280,7 @@ def _options(
     parts: Parts,
     *,
     keys: tuple[ApiKey, ...] | None,
-    page: Mapping[str, bytes],
+    page: Mapping[str, bytes | Path],
 ) -> ServerOptions:
     return ServerOptions(
         keys=keys,

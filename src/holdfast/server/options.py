@@ -162,4 +162,4 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     stop_job: ReadJob = _no_job  # returns when it is dead
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
     channels: Mapping[str, ConfiguredChannel] = field(default_factory=dict[str, ConfiguredChannel])  # by name
-    page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page
+    page: Mapping[str, bytes | Path] = field(default_factory=dict[str, bytes | Path])  # see read_page
