@@ -1,4 +1,4 @@
-"""A background task that purges deleted data once its deletion is final."""
+"""Background tasks that purge deleted data, and forget what other servers have purged."""
 
 import asyncio
 import logging
@@ -16,7 +16,6 @@ from holdfast.tools.offload import offload
 from holdfast.values import OPENAI, RELAY, LogEnd
 
 _log = logging.getLogger(__name__)
-GATHER_S = 0.5
 
 LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients and of the relay
 AGAIN_S = 60.0  # when to retry a purge that failed
@@ -25,6 +24,7 @@ UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file th
 BUSY_S = 1.0  # when to retry removing snapshots while one is being taken
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
+GATHER_S = 0.5  # how long to gather sessions that other servers purge
 
 
 class RunsGoOn(JournalError):
