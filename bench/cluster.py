@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,7 @@ from typing import Any
 
 import asyncpg
 import uvloop
+from msgspec.structs import replace
 
 from cluster_runs import measure_runs
 from holdfast.cli.serve import COLLECTED_AFTER

@@ -75,10 +75,10 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def own_home() -> Generator[Mapping[str, str]]:
-    """The environment of a program with an empty home and no settings."""
+    """The environment of a program with an empty home and no settings, which keeps its bytecode."""
     home = Path(tempfile.mkdtemp(prefix="holdfast-start-"))
     inherited = os.environ.items()  # noqa: TID251  # a bench is an edge too
-    environment = {key: value for key, value in inherited if not key.startswith("HOLDFAST_")}
+    environment = {key: value for key, value in inherited if not key.startswith(("HOLDFAST_", "PYTHON"))}
     try:
         yield environment | {"HOME": str(home)}
     finally:

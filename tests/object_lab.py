@@ -13,12 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import Literal, Self
 
+from msgspec.structs import replace
 from obstore.store import S3Store
 
 from holdfast.journal.postgres.blobs import PROBE

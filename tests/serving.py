@@ -1,15 +1,17 @@
 """A real server on a real socket, with the bad model server behind it, inside one test's event loop."""
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from holdfast.agent.deps import AgentDeps
@@ -53,14 +55,14 @@ def target_of(chaos: ChaosServer, *, name: str = "main", patience: Patience = PA
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class AsksAbout:
     """A judge that asks about some tools and allows the rest; each grant is for the tool as a whole."""
 
     names: frozenset[str] = frozenset()
     once_only: str = ""  # no rule is stored for an action whose summary contains this
     grants: bool = True  # whether a person can say more than once or deny
-    always: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
+    always: dict[str, GrantRule] = dataclasses.field(default_factory=dict[str, GrantRule])
 
     def in_mode(self, mode: str) -> "AsksAbout":
         del mode
@@ -98,7 +100,7 @@ class AsksAbout:
         return self.always.pop(grant_id, None) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
     """One SSE frame as a client reads it; id 0 is none."""
 
@@ -106,7 +108,7 @@ class Frame:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
     """A whole HTTP answer."""
 
@@ -126,8 +128,7 @@ class Answer:
         return error["code"]
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """A running server, as its clients see it."""
 
     url: str
@@ -238,8 +239,7 @@ def said_to(chaos: ChaosServer, *, nth: int) -> list[str]:
     return [message["content"] for message in body["messages"] if message["role"] != "system"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """How a server of a test differs from the usual one."""
 
     store: Store | None = None

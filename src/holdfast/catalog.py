@@ -1,15 +1,15 @@
 """The features that Holdfast ships, in the order in which their hooks run."""
 
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from holdfast.interfaces.feature import Feature
 
 
-@dataclass(frozen=True, slots=True)
-class Shipped:
+class Shipped(Struct, frozen=True):
     """A feature's name, and the logs it keeps beside sessions: the prefix of their ids by their source.
 
     The logs are listed here, so that they aren't taken for sessions when the feature's folder is absent.

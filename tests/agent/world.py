@@ -1,13 +1,15 @@
 """A small world for agents: effects that can be counted, people who answer, and processes that can die."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
@@ -74,8 +76,7 @@ class CrashingStore(MemoryStore):
         self.append_run = crash.around(super().append_run, when=when)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@dataclass(frozen=True, slots=True)
-class World(Runner):
+class World(Runner, frozen=True):
     """One process's view: its inbox and its store."""
 
     async def until(self, session_id: str, kind: type[e.Event], *, times: int = 1) -> list[Record]:
@@ -147,8 +148,8 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     runs_clock = clock or SystemClock()  # model calls keep the machine's time
 
     def agent(**wired: Any) -> AgentDeps:
-        made = replace(usual.agent(**wired), clock=runs_clock)
-        return made if model is None else replace(made, model=model)
+        made = dataclasses.replace(usual.agent(**wired), clock=runs_clock)
+        return made if model is None else dataclasses.replace(made, model=model)
 
     parts = replace(usual, agent=agent, http=http, prices=prices or Prices())
     async with open_runner(parts, limits) as runner:

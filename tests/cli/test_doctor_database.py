@@ -1,11 +1,10 @@
 """What the doctor says about a Postgres store."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.cli.doctor.database import check_database, clock_skew, durability
@@ -111,7 +110,7 @@ def with_bucket(settings: Settings, bucket: Bucket) -> Settings:
         access_key_id=Secret(bucket.access_key_id),
         secret_access_key=Secret(bucket.secret_access_key),
     )
-    return changed(settings, server=changed(settings.server, blob_store=blob_store))
+    return replace(settings, server=replace(settings.server, blob_store=blob_store))
 
 
 def of_bucket(settings: Settings) -> list[tuple[str, str]]:
@@ -156,9 +155,9 @@ def test_the_key_of_a_bucket_is_a_secret(tmp_path: Path) -> None:
 async def test_what_was_not_delivered_is_counted_in_a_database_too(postgres_dsn: str, tmp_path: Path) -> None:
     """P14: nobody misses a message without being told, whichever store has it."""
     channels = (ChannelSettings(name="tg", kind="telegram", token=Secret("1:x")),)
-    settings = changed(settings_of(postgres_dsn, tmp_path), channels=channels)
+    settings = replace(settings_of(postgres_dsn, tmp_path), channels=channels)
     empty = settings_of(f"{postgres_dsn.rpartition('/')[0]}/postgres", tmp_path)
-    assert await undelivered(changed(empty, channels=channels)) == [], "there are no tables yet"
+    assert await undelivered(replace(empty, channels=channels)) == [], "there are no tables yet"
     store = await PostgresStore.open(postgres_dsn, name="one")
     answer = e.DeliveryIntended(at_ms=1, chat="1", message="answer", run="r")
     created = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="tg")
@@ -175,5 +174,5 @@ async def test_what_was_not_delivered_is_counted_in_a_database_too(postgres_dsn:
     (found,) = await undelivered(settings)
     assert (found.state, found.facts) == ("note", {"given_up": 0, "rejected": 1})
     elsewhere = settings_of("postgresql://me@127.0.0.1:1/x", tmp_path)
-    (away,) = await undelivered(changed(elsewhere, channels=channels))
+    (away,) = await undelivered(replace(elsewhere, channels=channels))
     assert (away.name, away.state) == ("deliveries", "fault")

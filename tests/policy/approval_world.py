@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge, rule_for
-from holdfast.policy.path_facts import PathFacts, is_within
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.policy.shell.syntax import parse
 from holdfast.policy.shell.verdicts import steps_of

@@ -1,6 +1,6 @@
 """What the approval policy says of commands and tools: the corpus, modes, rules, grants."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.policy.approval_rules import ApprovalRule, rule_from
 from holdfast.policy.approvals import FINDINGS_MAX, digest_of, judge, rule_for

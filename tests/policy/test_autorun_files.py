@@ -1,9 +1,9 @@
 """What acts after the session is asked about in every mode, however a command would bring it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.policy.approval_rules import ApprovalRule

@@ -1,9 +1,8 @@
 """What a sandbox changes about approvals: what it contains runs unasked, what leaves it is asked about."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge, rule_for

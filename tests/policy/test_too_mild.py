@@ -1,6 +1,6 @@
 """Commands that were judged too mildly: what they get now, and that what runs unasked shows no secret."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from holdfast.policy.approvals import judge
 from holdfast.policy.verdicts import Verdict

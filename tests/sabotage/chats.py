@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import structs
+from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import process

@@ -5,12 +5,13 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from os.path import normpath
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 
+from msgspec.structs import asdict, replace
 from typing_extensions import override
 
 from holdfast.chaos import ChaosServer, Say
@@ -27,12 +28,12 @@ from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime, StartReport
 from holdfast.sandbox.network_proxy import NetworkProxy
-from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profile import Profile, ServerAccess
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths, WatchReport
 from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile
 from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
+from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.server.options import ServerOptions
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Capture
@@ -60,7 +61,7 @@ class Broken:
         yield
 
 
-class FallsBackToOpen(Sandbox):
+class FallsBackToOpen(Sandbox, frozen=True):
     """Starts a command as it is if it can't be confined."""
 
     @override
@@ -145,7 +146,7 @@ async def check_a_secret_file_is_masked(kind: type[Profiles]) -> None:
     assert "KEY=secret" not in shown
 
 
-class _Unpinned(Profile):
+class _Unpinned(Profile, frozen=True):
     @property
     @override
     def pinned(self) -> tuple[str, ...]:
@@ -158,7 +159,7 @@ class PinsNothing(Profiles):
     @override
     def profile(self, *args: object, **more: object) -> Profile:
         made = super().profile(*args, **more)  # pyright: ignore[reportArgumentType]
-        return _Unpinned(**{each.name: getattr(made, each.name) for each in fields(made)})
+        return _Unpinned(**asdict(made))
 
 
 async def check_a_secret_is_masked_whatever_an_earlier_command_renamed(kind: type[Profiles]) -> None:
@@ -248,7 +249,7 @@ async def check_a_required_sandbox_admits_nothing_before_it_holds(options: Serve
     await store.close()
 
 
-class FollowsLinks(Quarantine):
+class FollowsLinks(Quarantine, frozen=True):
     """Puts a file back wherever its path leads now."""
 
     @override
@@ -279,7 +280,7 @@ async def check_nothing_goes_back_from_quarantine_through_a_link(kind: type[Quar
         assert not await asyncio.to_thread(tried, Path(name))
 
 
-class TrustsNames(HostRules):
+class TrustsNames(HostRules, frozen=True):
     """Takes a name that is listed for an address that may be reached."""
 
     @override

@@ -278,7 +278,7 @@ async def check_a_rollback_is_exact(memories_type: type[Memories]) -> None:
     assert (await memories.load(ME)).document.encode() == text.encode()
 
 
-class WritesThrough(SkillLibrary):
+class WritesThrough(SkillLibrary, frozen=True):
     """Writes an accepted change into the user's file."""
 
     @override

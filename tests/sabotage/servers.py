@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
@@ -453,7 +453,7 @@ class CoversEveryCursor(SharedFrames):
             return None
 
 
-class ForgetsTheUser(FrontEndChat):
+class ForgetsTheUser(FrontEndChat, frozen=True):
     """Names a chat's session without its user."""
 
     @property

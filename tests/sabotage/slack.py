@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NoReturn
 
-from msgspec.structs import replace as edit_of
+from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import process
@@ -153,7 +152,7 @@ async def check_no_text_calls_anyone(convert: Any) -> None:
 def leaves_the_preview(*args: Any, **fields: Any) -> list[Event]:
     """Says the answer below its preview, and leaves that half-said."""
     found = due(*args, **fields)
-    return [edit_of(one, edits="") if isinstance(one, e.DeliveryIntended) else one for one in found]
+    return [replace(one, edits="") if isinstance(one, e.DeliveryIntended) else one for one in found]
 
 
 async def check_an_answer_takes_the_place_of_its_preview(decide: Any) -> None:

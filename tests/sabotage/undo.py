@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec.structs import replace
 
 from holdfast.chaos import Crashed, CrashPoint
 from holdfast.runner.restores import Restores, UndoDone

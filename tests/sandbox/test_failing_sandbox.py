@@ -3,10 +3,10 @@
 import asyncio
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.tools.shell.process_table import table
 from sandbox.confined_world import HAS_BUBBLEWRAP, ConfinedWorld, confined_world

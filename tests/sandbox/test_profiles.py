@@ -9,10 +9,10 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.workspace_scan import WorkspaceScan

@@ -6,10 +6,10 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock

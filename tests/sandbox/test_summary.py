@@ -1,9 +1,10 @@
 """The line about the sandbox: what holds, and what follows for approvals."""
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.cli.doctor.machine import sandbox as doctors_finding
 from holdfast.config.settings import SandboxSettings, Settings

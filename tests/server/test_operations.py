@@ -1,9 +1,9 @@
 """The table of operations and the server: nothing is described that is not served, nor served undescribed."""
 
+import dataclasses
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,7 +53,7 @@ async def test_the_first_of_two_routes_that_match_answers_as_in_the_table(first:
         return call
 
     paths = sorted(["/v1/one", "/v1/{name}"], key=lambda path: path != first)
-    table = [replace(ONE, path=path, endpoint=path, scopes=()) for path in paths]
+    table = [dataclasses.replace(ONE, path=path, endpoint=path, scopes=()) for path in paths]
     router = ApiRouter(api_routes(table, {path: bound(path) for path in paths}), lifespan=no_lifespan)
     scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/v1/one", "headers": [], "app": router}
 

@@ -1,10 +1,13 @@
 """The page over HTTP: who gets what, compressed, kept, and under which policy."""
 
+import asyncio
 import gzip
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ServerOptions
+from holdfast.server.page import HELD_BYTES_MAX, read_page
 from serving import Answer, Setting, served, target_of
 
 if TYPE_CHECKING:
@@ -99,3 +102,21 @@ async def test_a_server_without_a_page_says_so_and_how_to_get_one() -> None:
         answer = await server.call("GET", "/")
         assert (answer.status, answer.code) == (404, "no_page")
         assert "scripts/setup" in answer.body.decode()
+
+
+async def test_a_large_script_stays_on_disk_until_someone_asks_for_it(tmp_path: Path) -> None:
+    large = SCRIPT * (HELD_BYTES_MAX // len(SCRIPT) + 1)
+    path = tmp_path / "assets" / "diagram-HASH.js"
+    path.parent.mkdir()
+    path.write_bytes(large)
+    (tmp_path / "index.html").write_bytes(FILES["index.html"])
+    page = await asyncio.to_thread(read_page, tmp_path)
+    assert page == {"assets/diagram-HASH.js": path, "index.html": FILES["index.html"]}
+    setting = Setting(options=ServerOptions(page=page, keys=()))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        script = await server.call("GET", "/assets/diagram-HASH.js")
+        assert (script.status, script.body) == (200, large)
+        known = {"If-None-Match": script.headers["ETag"]}
+        assert (await server.call("GET", "/assets/diagram-HASH.js", headers=known)).status == 304
+        path.unlink()
+        assert (await server.call("GET", "/assets/diagram-HASH.js")).code == "not_found"

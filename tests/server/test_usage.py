@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait

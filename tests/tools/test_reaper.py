@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import (

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
@@ -28,8 +28,7 @@ _SETTINGS: dict[BudgetPart, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimits:
+class RunLimits(Struct, frozen=True):
     """The budget of one run: its caller's, within the operator's limits.
 
     `shared` is the part that the run shares with its sub-agents. The operator's limit of turns isn't shared:

@@ -5,13 +5,16 @@ without an ending in the log are finished here, so a first run and a resume use 
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
@@ -32,9 +35,6 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.journal.redacting import RedactingBlobs
-from holdfast.policy.approvals import deny_unattended
-from holdfast.policy.grants import offer_of
-from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.tool_names import (
     ASK_USER,
     CHILD_TOOLS,
@@ -45,7 +45,7 @@ from holdfast.policy.tool_names import (
     UPDATE_PLAN,
     tool_kind,
 )
-from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
+from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, deny_unattended
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
@@ -83,8 +83,7 @@ WORKSPACE_CHANGED = "Not run: the workspace changed while this was being decided
 CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """An action, the verdict on it, and what a person may answer."""
 
     action: Action
@@ -284,7 +283,9 @@ class ToolCalls:
                 self._shortfalls[asked.tool_call_id] = judged.action.shortfall
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
-            ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
+            ask = await self._ask(
+                asked, replace(judged, verdict=dataclasses.replace(verdict, findings=findings))
+            )
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """The verdict on the action."""
@@ -299,7 +300,7 @@ class ToolCalls:
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
         verdict = self._as_attended(self._judge_now.for_a_person((REPEATS_UNKNOWN, *findings)))
         if isinstance(verdict, NeedsApproval):
-            verdict = replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
+            verdict = dataclasses.replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
         return Judged(judged.action, verdict, ("once", "deny"))
 
     @property
@@ -322,8 +323,10 @@ class ToolCalls:
             return Judged(action, verdict, ())
         choices = judge.choices(action, grants, workspace=place)
         if not verdict.offers and "session" in choices:
+            from holdfast.policy.grants import offer_of  # imported by the judge
+
             rule = judge.rule(action, grants, workspace=place)
-            verdict = replace(verdict, offers=() if rule is None else (offer_of(rule),))
+            verdict = dataclasses.replace(verdict, offers=() if rule is None else (offer_of(rule),))
         return Judged(action, verdict, choices)
 
     def _may_need_network(self, asked: e.ToolAsked, action: Action) -> bool:
@@ -341,11 +344,13 @@ class ToolCalls:
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:
         """Whether this command exceeds what may still be judged of this answer."""
-        if asked.tool_call_id not in self._read_bytes:
+        if action.argv and asked.tool_call_id not in self._read_bytes:
+            from holdfast.policy.shell.syntax import syntax_bytes  # the first command imports the parser
+
             size, spent = sum(map(syntax_bytes, action.argv)), sum(filter(None, self._read_bytes.values()))
             fits = not spent or spent + size <= JUDGED_BYTES_MAX
             self._read_bytes[asked.tool_call_id] = size if fits else None
-        return self._read_bytes[asked.tool_call_id] is None
+        return action.argv != () and self._read_bytes[asked.tool_call_id] is None
 
     def _repeats_unknown(self, asked: e.ToolAsked) -> bool:
         digest = arguments_hash(asked.name, asked.args)

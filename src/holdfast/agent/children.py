@@ -7,9 +7,9 @@ and a resume use the same path.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -47,8 +47,7 @@ CREATED, NEVER = "created", "never"
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class NewChild:
+class NewChild(Struct, frozen=True):
     """The initial settings of a sub-agent's session."""
 
     started: e.ChildStarted

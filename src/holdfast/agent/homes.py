@@ -1,9 +1,10 @@
 """Where a session's files are: on one machine, or on a volume that several machines share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.interfaces.tool import ToolPlace
@@ -11,8 +12,7 @@ from holdfast.interfaces.tool import ToolPlace
 _NODE, _VOLUME = "node:", "volume:"
 
 
-@dataclass(frozen=True, slots=True)
-class Homes:
+class Homes(Struct, frozen=True):
     """The homes that this node offers: itself, and the volumes that it lists, each with its folder.
 
     Without a name there is only one machine, so no session needs a home.

@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.workspace import PathRefused, Workspace
@@ -19,8 +20,7 @@ _GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
 _NOT_SHOWN = "({} in the workspace is not shown: {})"
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
+class Instructions(Struct, frozen=True):
     """The instructions, and which of them come from files."""
 
     text: str

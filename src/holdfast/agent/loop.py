@@ -4,8 +4,8 @@ The next step depends only on the log, so after a crash the loop continues as if
 """
 
 import asyncio
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -46,8 +46,7 @@ SHORTER = (
 _CONTINUE, _SHORTER = UserMessage(CONTINUE), UserMessage(SHORTER)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a run ended; becomes its run.ended."""
 
     kind: OutcomeKind

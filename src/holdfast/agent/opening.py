@@ -1,10 +1,11 @@
 """The instructions that open a run: guides, skills, memories and modes, read from logs and files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
@@ -50,8 +51,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
     return Instructions(told.text, (*told.sources, *sources))
 
 
-@dataclass(frozen=True, slots=True)
-class _Learned:
+class _Learned(Struct, frozen=True):
     """A run's context from other logs; empty if its message isn't for the model."""
 
     message: str = ""

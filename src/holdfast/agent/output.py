@@ -1,12 +1,12 @@
 """Structured output: validates answers against the run's schema, and asks for a correction."""
 
 import asyncio
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
@@ -28,8 +28,7 @@ class BadSchema(Exception):
     """The given schema is invalid."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCheck:
+class OutputCheck(Struct, frozen=True):
     """Checks the answers of one run; the model gets one chance to correct itself."""
 
     view: SharedFold

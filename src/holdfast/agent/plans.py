@@ -9,9 +9,8 @@ from holdfast.decisions.goals import TOLD, missing_evidence
 from holdfast.folds.plans import plan_text, steps_done
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.tool import ToolResult
-from holdfast.policy.approvals import deny_unattended
 from holdfast.policy.tool_names import UPDATE_PLAN
-from holdfast.policy.verdicts import Deny
+from holdfast.policy.verdicts import Deny, deny_unattended
 from holdfast.tools.arguments import arguments_hash, parsed
 from holdfast.tools.plan import FinishGoalArgs, UpdatePlanArgs
 from holdfast.values import Action, PlanStep, RunSettings

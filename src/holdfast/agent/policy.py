@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
+from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, for_a_person
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 
 # The rules are many modules, so the first verdict imports them.
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.policy.lifts import Containment
     from holdfast.policy.path_facts import SecretFinder
     from holdfast.policy.shell.verdicts import ReadSteps
-    from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 
 NOTE = "grant:"
 
@@ -32,11 +33,11 @@ class Judge(Protocol):
         """The judge of a session whose mode a person chose; an empty mode is the configured one."""
         ...
 
-    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> "Verdict":
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Whether the action runs, needs approval, or is refused."""
         ...
 
-    def for_a_person(self, findings: tuple[str, ...]) -> "NeedsApproval | Deny":
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
         """The verdict on an action that only a person can allow: needs approval, or denied as no_approver."""
         ...
 
@@ -63,8 +64,7 @@ class Judge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AlwaysGrants:
+class AlwaysGrants(Struct, frozen=True):
     """The permanent grants, stored as notes and shared by all sessions."""
 
     notes: Notes
@@ -119,15 +119,13 @@ class ConfiguredJudge(Judge):
         return replace(self, mode=mode) if mode else self
 
     @override
-    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> "Verdict":
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         from holdfast.policy.approvals import judge
 
         return judge(action, self._policy(workspace), grants=self._all(grants))
 
     @override
-    def for_a_person(self, findings: tuple[str, ...]) -> "NeedsApproval | Deny":
-        from holdfast.policy.approvals import for_a_person
-
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
         return for_a_person(findings, self.mode)
 
     @override

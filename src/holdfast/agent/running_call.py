@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
@@ -23,8 +23,7 @@ OUTPUT_CHARS_MAX = 256 * 1024
 NOBODY = "No one can answer, because this run is unattended."
 
 
-@dataclass(slots=True)
-class RunningCall:
+class RunningCall(Struct):
     """One tool call as its tool sees it; implements interfaces.tool.ToolCall."""
 
     session_id: str

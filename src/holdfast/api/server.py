@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ResponseBody, one_of
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
 from holdfast.api.scopes import Scope
 
 _Model: TypeAlias = Annotated[
@@ -229,3 +229,34 @@ class DetailedHealth(ResponseBody, frozen=True):
     sandbox: SandboxShown | None = None
     channels: tuple[ChannelHealth, ...] = ()
     failing_tasks: tuple[FailingTask, ...] = ()
+
+
+class QuarantineEntry(ResponseBody, frozen=True, kw_only=True):
+    """A file or folder in quarantine. Bytes in paths that aren't UTF-8 are shown as numbers."""
+
+    id: str
+    path: Annotated[str, msgspec.Meta(description="Its original path, used to restore it.")]
+    kept: Annotated[str, msgspec.Meta(description="Its path in quarantine.")]
+    taken_at: Annotated[float, msgspec.Meta(description="When it was quarantined, in seconds of Unix time.")]
+
+
+class QuarantineList(ResponseBody, frozen=True, tag_field="object", tag="list"):
+    """Quarantined files, newest first."""
+
+    data: tuple[QuarantineEntry, ...]
+    has_more: Annotated[bool, msgspec.Meta(description="Whether the list is incomplete.")] = False
+
+
+class QuarantineRestored(ResponseBody, frozen=True):
+    """The file is restored. Any file it replaced is now in quarantine, under the same id."""
+
+    id: str
+    path: str
+    restored: Annotated[bool, ALWAYS_TRUE]
+
+
+class QuarantineDeleted(ResponseBody, frozen=True):
+    """The file is permanently deleted."""
+
+    id: str
+    deleted: Annotated[bool, ALWAYS_TRUE]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.api import access, nodes, openai, quarantine, server, usage
+from holdfast.api import access, nodes, openai, server, usage
 from holdfast.api.operation import (
     CHAT_HEADERS,
     EVENTS,
@@ -171,7 +171,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="List quarantined files, newest first: changes made by commands without approval.",
         scopes=("approve",),
-        responses={200: quarantine.QuarantineList},
+        responses={200: server.QuarantineList},
     ),
     Operation(
         "POST",
@@ -180,7 +180,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Restore a quarantined file. Any file it replaces is moved to quarantine.",
         scopes=("approve",),
-        responses={200: quarantine.QuarantineRestored},
+        responses={200: server.QuarantineRestored},
         errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
     ),
     Operation(
@@ -190,7 +190,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="Permanently delete a quarantined file.",
         scopes=("approve",),
-        responses={200: quarantine.QuarantineDeleted},
+        responses={200: server.QuarantineDeleted},
         errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
     ),
     Operation(

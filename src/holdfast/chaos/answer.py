@@ -1,15 +1,15 @@
 """What a scripted model says, before a wire encodes it."""
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 PartKind = Literal["text", "thinking", "call", "refusal"]
 Reason = Literal["stop", "tools", "length", "filtered", "refused"]
 WireName = Literal["responses", "chat_completions", "anthropic"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedUsage:
+class ReportedUsage(Struct, frozen=True):
     """Token counts as the server reports them; `input_tokens` includes the cached ones."""
 
     input_tokens: int = 11
@@ -24,8 +24,7 @@ class ReportedUsage:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(slots=True)
-class AnswerPart:
+class AnswerPart(Struct):
     """One item of an answer; its text (or its JSON arguments) grows by deltas until it is closed."""
 
     kind: PartKind
@@ -43,8 +42,7 @@ class AnswerPart:
         return "".join(self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderError:
+class ProviderError(Struct, frozen=True):
     """An error as a provider words it; empty fields get what the wire uses for the status."""
 
     message: str = ""
@@ -52,8 +50,7 @@ class ProviderError:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEnding:
+class AnswerEnding(Struct, frozen=True):
     """How an answer finishes by its protocol."""
 
     reason: Reason
@@ -62,8 +59,7 @@ class AnswerEnding:
     done: Literal["sent", "missing"] = "sent"
 
 
-@dataclass(slots=True)
-class ScriptedAnswer:
+class ScriptedAnswer(Struct):
     """The answer to one request so far."""
 
     number: int

@@ -3,8 +3,9 @@
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -40,8 +41,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BadRequest:
+class BadRequest(Struct, frozen=True):
     """One request; `target` is percent-encoded already."""
 
     method: str

@@ -14,9 +14,10 @@ The loop that tries every one of them:
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Literal, NoReturn, ParamSpec, TypeVar, cast
+
+from msgspec import Struct
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,8 +45,7 @@ def kill_self() -> NoReturn:
     raise AssertionError("SIGKILL cannot be survived")
 
 
-@dataclass(slots=True)
-class CrashPoint:
+class CrashPoint(Struct):
     """Dies at the nth passage of a named point, or of any point if it has no name.
 
     Once dead it stays dead: every later passage of any point dies too, because a dead process doesn't append

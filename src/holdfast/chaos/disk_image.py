@@ -2,16 +2,16 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 SECTOR_BYTES = 512
 
 Loss = Literal["all", "some", "torn"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(Struct, frozen=True):
     offset: int
     data: bytes
 
@@ -29,8 +29,7 @@ class _Write:
             start = end
 
 
-@dataclass(frozen=True, slots=True)
-class _Truncate:
+class _Truncate(Struct, frozen=True):
     size: int
 
     def apply(self, content: bytearray) -> None:
@@ -38,8 +37,7 @@ class _Truncate:
         content.extend(bytes(self.size - len(content)))
 
 
-@dataclass(slots=True)
-class DiskImage:
+class DiskImage(Struct):
     """The durable content of a file (none: no such file), and what has been done to it since.
 
     `ghost` is what comes back if a deletion, or a deletion and a new file of the same name, is lost.

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from holdfast.chaos.gates import Gate
 from holdfast.chaos.script_text import BadScript, parse_steps
@@ -13,8 +13,7 @@ from holdfast.chaos.script_text import BadScript, parse_steps
 Order: TypeAlias = Literal["as sent", "reversed", "doubled"]
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """One request, or one thing that a platform tells; steps change what becomes of it."""
 
     accept: Callable[[], Awaitable[Mapping[str, object]]]  # do what the request asks for; the body to answer
@@ -37,8 +36,7 @@ class PlatformStep(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(Struct, frozen=True):
     """Do what the request asks for; a script that doesn't end otherwise does this last."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -46,8 +44,7 @@ class Accept:
         exchange.answer = await exchange.accept()
 
 
-@dataclass(frozen=True, slots=True)
-class ResetConnection:
+class ResetConnection(Struct, frozen=True):
     """Cut the connection instead of answering; after `accept`, the message has arrived all the same."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -55,8 +52,7 @@ class ResetConnection:
         exchange.reset = True
 
 
-@dataclass(frozen=True, slots=True)
-class Garble:
+class Garble(Struct, frozen=True):
     """Answer with a text that isn't the platform's, such as a proxy's page; empty: with nothing at all."""
 
     text: str = "<html>Bad Gateway</html>"
@@ -67,8 +63,7 @@ class Garble:
         exchange.garbled, exchange.status = self.text, self.status
 
 
-@dataclass(frozen=True, slots=True)
-class SlowAnswer:
+class SlowAnswer(Struct, frozen=True):
     """Wait for some seconds."""
 
     seconds: float = 1.0
@@ -79,8 +74,7 @@ class SlowAnswer:
         await asyncio.sleep(self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """Wait at a gate that a test opens."""
 
     gate: Gate
@@ -91,8 +85,7 @@ class Hold:
         await self.gate.passed()
 
 
-@dataclass(frozen=True, slots=True)
-class Double:
+class Double(Struct, frozen=True):
     """Tell of it twice."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -100,8 +93,7 @@ class Double:
         exchange.order = "doubled"
 
 
-@dataclass(frozen=True, slots=True)
-class Reverse:
+class Reverse(Struct, frozen=True):
     """Tell of the newest first."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -128,8 +120,7 @@ def broken(exchange: Exchange, request: web.Request) -> web.Response | None:
     return web.Response(text=exchange.garbled, status=exchange.status, content_type="text/html")
 
 
-@dataclass(slots=True)
-class Scripts:
+class Scripts(Struct):
     """The attempts to come for each name, or for one chat of it (`sendMessage@42`); then all is well."""
 
     words: Mapping[str, Callable[..., PlatformStep]]

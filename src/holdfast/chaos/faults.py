@@ -1,7 +1,8 @@
 """The steps of a script that break something below the protocol: silence, cuts, bad bytes, bad reading."""
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.chaos.answer import AnswerPart
 from holdfast.chaos.frames import encode_frame, http_chunk
@@ -12,8 +13,7 @@ FLOOD_BYTES = 5_000_000
 LAST_ASCII = 0x7F
 
 
-@dataclass(frozen=True, slots=True)
-class Hang:
+class Hang(Struct, frozen=True):
     """Silence until the client goes away; as the first step, not even headers are sent."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -22,8 +22,7 @@ class Hang:
         await asyncio.get_running_loop().create_future()
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Struct, frozen=True):
     """The response's headers, without a byte of its body."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -31,8 +30,7 @@ class Headers:
         await stage.send_head()
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
+class KeepAlive(Struct, frozen=True):
     """Keep-alives (comments, or `ping` events where the wire has them); for ever unless a number is given."""
 
     times: int = 0
@@ -51,8 +49,7 @@ class KeepAlive:
             await asyncio.sleep(self.pace_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Drip:
+class Drip(Struct, frozen=True):
     """From here on, bytes leave in pieces of this size with a pause after each; size 0 ends it."""
 
     size: int = 1
@@ -63,8 +60,7 @@ class Drip:
         stage.drip_bytes, stage.drip_pace_s = self.size, self.pace_s
 
 
-@dataclass(frozen=True, slots=True)
-class SayInTwoWrites:
+class SayInTwoWrites(Struct, frozen=True):
     """Text whose bytes are cut inside its first character beyond ASCII; the rest waits at a gate."""
 
     text: str = "naïve"
@@ -90,8 +86,7 @@ class SayInTwoWrites:
         await stage.send_bytes(data[cut:])
 
 
-@dataclass(frozen=True, slots=True)
-class Flood:
+class Flood(Struct, frozen=True):
     """One text delta of this many bytes in a single frame."""
 
     size_bytes: int = FLOOD_BYTES
@@ -104,8 +99,7 @@ class Flood:
         await stage.send_frames(stage.wire.delta("x" * self.size_bytes))
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(Struct, frozen=True):
     """Any text as bytes of the response's body, unchanged."""
 
     text: str
@@ -115,8 +109,7 @@ class Raw:
         await stage.send_payload(self.text.encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """A comment line of the event stream."""
 
     text: str = "chaos"
@@ -127,8 +120,7 @@ class Comment:
             await stage.send_payload(f": {self.text}\n\n".encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Struct, frozen=True):
     """A frame that is not the protocol."""
 
     data: str = '{"this is": not JSON'
@@ -147,8 +139,7 @@ class Malformed:
         await stage.send_payload(f"{line}data: {self.data}\n\n".encode())
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfBody:
+class EndOfBody(Struct, frozen=True):
     """A clean end of the HTTP response without the protocol's terminal marker."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -158,8 +149,7 @@ class EndOfBody:
         await stage.end_body()
 
 
-@dataclass(frozen=True, slots=True)
-class HangUp:
+class HangUp(Struct, frozen=True):
     """Closes the connection in mid-body with FIN; as the first step, without a byte of an answer."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -168,8 +158,7 @@ class HangUp:
         stage.peer.hang_up()
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """Drops the connection with RST; as the first step, without a byte of an answer."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -178,8 +167,7 @@ class Drop:
         stage.peer.reset()
 
 
-@dataclass(frozen=True, slots=True)
-class CloseOnReuse:
+class CloseOnReuse(Struct, frozen=True):
     """Keeps the connection alive after this answer, and closes it when the next request arrives on it."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -187,8 +175,7 @@ class CloseOnReuse:
         stage.peer.close_on_reuse()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOnly:
+class ReadOnly(Struct, frozen=True):
     """Reads about this much of the upload and no more, then continues; only as the first step."""
 
     upload_bytes: int = 0
@@ -198,8 +185,7 @@ class ReadOnly:
         await stage.peer.read_upload(self.upload_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSlowly:
+class ReadSlowly(Struct, frozen=True):
     """Reads the upload at this rate; only as the first step."""
 
     bytes_per_s: float = 10.0
@@ -212,8 +198,7 @@ class ReadSlowly:
             await asyncio.sleep(self.piece_bytes / self.bytes_per_s)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRest:
+class ReadRest(Struct, frozen=True):
     """Reads and forgets the rest of the upload, so that an early answer is not lost to a reset."""
 
     async def perform(self, stage: Stage, /) -> None:

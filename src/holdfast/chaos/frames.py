@@ -1,15 +1,14 @@
 """Server-sent event frames, and how they become bytes."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 JsonObject = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class ChaosFrame:
+class ChaosFrame(Struct, frozen=True):
     """One server-sent event: its data line, and its event line where the wire has one."""
 
     data: bytes = b""
@@ -17,8 +16,7 @@ class ChaosFrame:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SseStyle:
+class SseStyle(Struct, frozen=True):
     """Spelling of the event stream that a correct parser must not care about."""
 
     line_end: Literal["\n", "\r\n", "\r"] = "\n"

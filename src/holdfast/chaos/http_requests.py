@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import httptools
+from msgspec import Struct
 
 NotHttp = httptools.HttpParserError
 WantsUpgrade = httptools.HttpParserUpgrade
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True):
     """Method, target and headers of a request, and whether the client wants to use the connection again."""
 
     method: str

@@ -30,12 +30,12 @@ its file, and the next connection rebuilds it from the log as after a real one. 
 import random
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import apsw
+from msgspec import Struct
 
 from holdfast.chaos.disk_image import DiskImage, Loss
 
@@ -56,8 +56,7 @@ _SYNCED_WITH_DIRECTORY = _TRACKED & ~apsw.SQLITE_OPEN_MAIN_DB
 _NOTE = "the lossy disk failed as planned"
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedCut:
+class _PlannedCut(Struct, frozen=True):
     at_operation: int
     seed: int
     loss: Loss

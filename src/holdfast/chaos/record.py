@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from holdfast.chaos.answer import WireName
 from holdfast.chaos.frames import JsonObject
@@ -18,8 +19,7 @@ class ClosedBy(StrEnum):
     SERVER = "server"
 
 
-@dataclass(slots=True)
-class SeenConnection:
+class SeenConnection(Struct):
     """One accepted connection; times are monotonic seconds."""
 
     number: int
@@ -31,8 +31,7 @@ class SeenConnection:
     requests: int = 0
 
 
-@dataclass(slots=True)
-class SeenRequest:
+class SeenRequest(Struct):
     """One request; it is filled in while it arrives and is answered, times are monotonic seconds."""
 
     number: int
@@ -78,8 +77,7 @@ class SeenRequest:
         return isinstance(options, dict) and options.get("include_usage") is True  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLimits:
+class RecordLimits(Struct, frozen=True):
     """How much of what was seen is kept; the oldest goes first."""
 
     requests_max: int = 20_000
@@ -87,8 +85,7 @@ class RecordLimits:
     body_bytes_max: int = 64 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class SeenTraffic:
+class SeenTraffic(Struct):
     """Everything seen so far, with conditions that a test can wait for."""
 
     limits: RecordLimits = field(default_factory=RecordLimits)

@@ -1,7 +1,8 @@
 """Ready-made scenarios, chosen by model name (`chaos/stall`) or by the header `x-chaos`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holdfast.chaos.record import SeenRequest
 from holdfast.chaos.script_text import BadScript, nearest, parse_attempts
@@ -50,8 +51,7 @@ SCENARIOS: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
-class ScenarioSource:
+class ScenarioSource(Struct):
     """Scripts by header or model name; without either, the given default text."""
 
     default: str | None = None

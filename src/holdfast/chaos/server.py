@@ -3,11 +3,11 @@
 import asyncio
 import socket
 import time
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.chaos.answer import ReportedUsage, ScriptedAnswer, WireName
 from holdfast.chaos.connection import ChaosConnection, ChaosExchange
@@ -21,8 +21,7 @@ from holdfast.chaos.statuses import Status
 from holdfast.chaos.wires import wire_for, wire_of_path
 
 
-@dataclass(frozen=True, slots=True)
-class ChaosOptions:
+class ChaosOptions(Struct, frozen=True):
     """How the server listens, formats and records."""
 
     host: str = "127.0.0.1"

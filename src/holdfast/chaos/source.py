@@ -1,8 +1,9 @@
 """Which script a request gets."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from holdfast.chaos.record import SeenRequest
 from holdfast.chaos.stage import Script
@@ -30,8 +31,7 @@ def exhausted(count: int) -> Script:
     return [Status(500, message=message, code="script_exhausted")]
 
 
-@dataclass(slots=True)
-class Attempts:
+class Attempts(Struct):
     """One script per request, in order of arrival."""
 
     scripts: Sequence[Script]
@@ -58,8 +58,7 @@ class Attempts:
         return self.scripts[-1] if self.after_last == "repeat" else self.scripts[index % count]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A script chosen by a function of the whole request."""
 
     choose: Choose
@@ -73,8 +72,7 @@ class Chosen:
         return self.choose(request)
 
 
-@dataclass(slots=True)
-class Routed:
+class Routed(Struct):
     """Attempts per key of the request, such as its model or its path; a `Choose` function."""
 
     key: Callable[[SeenRequest], str]

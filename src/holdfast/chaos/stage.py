@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError
 from holdfast.chaos.frames import LAST_CHUNK, ChaosFrame, SseStyle, encode_frame, http_chunk
@@ -68,8 +68,7 @@ class Peer(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(Struct):
     """Performs one script; steps speak to the client through it alone."""
 
     request: SeenRequest

@@ -2,17 +2,16 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from email.utils import format_datetime
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.chaos.answer import ProviderError
 from holdfast.chaos.stage import Stage
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """Any status with any headers; without a body, the wire's own error envelope with these words."""
 
     status: int

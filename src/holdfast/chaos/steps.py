@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, ReportedUsage
 from holdfast.chaos.gates import Gate
@@ -35,8 +35,7 @@ async def _continue_part(stage: Stage, kind: PartKind, *, phase: str = "") -> An
     return part
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Struct, frozen=True):
     """Visible text, in one delta or in pieces of so many characters; `phase` is the Responses wire's."""
 
     text: str
@@ -50,8 +49,7 @@ class Say:
         await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
 
 
-@dataclass(frozen=True, slots=True)
-class SayWords:
+class SayWords(Struct, frozen=True):
     """Visible text, word by word."""
 
     text: str
@@ -65,8 +63,7 @@ class SayWords:
         await _grow(stage, iter(spaced), self.pace_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Think:
+class Think(Struct, frozen=True):
     """Reasoning; `signature` is Anthropic's, `encrypted` is sent where a wire has a field for it."""
 
     text: str
@@ -90,8 +87,7 @@ class Think:
             await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
 
 
-@dataclass(frozen=True, slots=True)
-class CallTool:
+class CallTool(Struct, frozen=True):
     """A whole tool call, its arguments in several deltas."""
 
     name: str
@@ -108,8 +104,7 @@ class CallTool:
         await stage.send_frames(stage.wire.close())
 
 
-@dataclass(frozen=True, slots=True)
-class CutCall:
+class CutCall(Struct, frozen=True):
     """A tool call whose arguments stop short and are not closed; follow it with a way to end."""
 
     name: str
@@ -124,8 +119,7 @@ class CutCall:
         await stage.send_frames(stage.wire.delta(arguments[: self.keep_chars]))
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """A refusal as content: the refusal part of the OpenAI wires, stop reason `refusal` of Anthropic's."""
 
     text: str = "I can't help with that."
@@ -136,8 +130,7 @@ class Refuse:
         await stage.send_frames(stage.wire.delta(self.text))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenItem:
+class OpenItem(Struct, frozen=True):
     """Opens an item without content, like a model that thinks silently."""
 
     kind: PartKind = "thinking"
@@ -148,8 +141,7 @@ class OpenItem:
         await stage.open(AnswerPart(self.kind, name=self.name if self.kind == "call" else ""))
 
 
-@dataclass(frozen=True, slots=True)
-class CloseItem:
+class CloseItem(Struct, frozen=True):
     """Closes the open item."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -157,8 +149,7 @@ class CloseItem:
         await stage.send_frames(stage.wire.close())
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """Headers and the wire's opening events, nothing else."""
 
     async def perform(self, stage: Stage, /) -> None:
@@ -166,8 +157,7 @@ class Begin:
         await stage.begin()
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycle:
+class Lifecycle(Struct, frozen=True):
     """Repeated events that only say that the server is working."""
 
     times: int = 1
@@ -180,8 +170,7 @@ class Lifecycle:
             await asyncio.sleep(self.pace_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Struct, frozen=True):
     """The protocol's own ending; without a reason, the one that fits what was said."""
 
     reason: Reason | None = None
@@ -199,8 +188,7 @@ class Finish:
             await stage.finish(ending)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEvent:
+class ErrorEvent(Struct, frozen=True):
     """An error in mid-stream, in the wire's own shape; without a stream it is a status 500."""
 
     message: str = ""
@@ -217,8 +205,7 @@ class ErrorEvent:
         stage.has_answered = True
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Waits at a gate that the test opens."""
 
     gate: Gate
@@ -229,8 +216,7 @@ class Wait:
         await self.gate.passed()
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Waits for a time."""
 
     pause_s: float

@@ -3,7 +3,8 @@
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.cli.terminal.phrases import answer_words
@@ -74,8 +75,7 @@ class TypeAheadGuard:
         return self._quiet_since_s is not None and self._clock() - self._quiet_since_s >= self._guard_s
 
 
-@dataclass(frozen=True, slots=True)
-class MenuEntry:
+class MenuEntry(Struct, frozen=True):
     """One choice: what it is called, the line that answers so, and its letter if it has one."""
 
     label: str

@@ -1,8 +1,9 @@
 """Approvals and questions in a terminal: how they are shown, how a typed line is read, how it is sent."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.cli.ask_menu import STEP_MARK, WITH_CHANGES
@@ -20,8 +21,7 @@ _NO = frozenset({"n", "no", "deny", "denied"})
 _YES = frozenset({"y", "yes"})
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalReply:
+class ApprovalReply(Struct, frozen=True):
     """A person's verdict on an action."""
 
     choice: Choice
@@ -30,15 +30,13 @@ class ApprovalReply:
     steps: tuple[str, ...] = ()  # of a plan that the person changed
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionReply:
+class QuestionReply(Struct, frozen=True):
     """A person's answer to a question."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(Struct, frozen=True):
     """The typed line is no answer; the hint says what would be one."""
 
     hint: str

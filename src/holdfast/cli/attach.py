@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast import __version__
 from holdfast.cli.reader import Reader
@@ -33,8 +34,7 @@ LOOK_S = 10.0  # how long one who only reads waits for a server before reading w
 WorkScope: TypeAlias = Literal["all", "asked", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A server to work with: in this process (`loaded` is its configuration) or in another one."""
 
     client: "Client"

@@ -1,9 +1,10 @@
 """The commands that start an agent, as values, independent of the command line parser."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias, assert_never
+
+from msgspec import Struct, field
 
 from holdfast.host.fast_imports import gc_paused, import_in_background
 
@@ -17,8 +18,7 @@ _COMMON = {
 _SESSION = {"--session": "session", "-s": "session"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeCommand:
+class ServeCommand(Struct, frozen=True, kw_only=True):
     """`holdfast serve`; None is "not given", here and below."""
 
     host: str | None = None
@@ -30,8 +30,7 @@ class ServeCommand:
     no_auth: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatCommand:
+class ChatCommand(Struct, frozen=True, kw_only=True):
     """`holdfast chat`, and `holdfast` alone."""
 
     session: str = ""
@@ -41,8 +40,7 @@ class ChatCommand:
     config: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand:
+class RunCommand(Struct, frozen=True, kw_only=True):
     """`holdfast run`."""
 
     words: Sequence[str] = ()
@@ -57,8 +55,7 @@ class RunCommand:
 StartCommand: TypeAlias = ServeCommand | ChatCommand | RunCommand
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     """A command's options, by the field that each fills."""
 
     make: Callable[..., StartCommand]

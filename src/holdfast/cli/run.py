@@ -4,8 +4,9 @@ import asyncio
 import signal
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, UNAPPROVED, Attached, with_server
@@ -28,8 +29,7 @@ EXIT_CODES: Mapping[str, int] = {"completed": OK, "cancelled": STOPPED}
 STOPPING: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """The task, and the output format."""
 
     text: str

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from msgspec import Struct
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -17,8 +19,7 @@ class Address:
 Where: TypeAlias = Callable[[], Awaitable[Address]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientPatience:
+class ClientPatience(Struct, frozen=True, kw_only=True):
     """How long a client waits for a server that isn't there, and how often it tries again."""
 
     first_s: float = 0.1

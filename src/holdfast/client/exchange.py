@@ -4,12 +4,12 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec import Struct, field
 
 from holdfast import __version__
 from holdfast.api.errors import ErrorDetail
@@ -26,8 +26,7 @@ _SAFE_METHODS = frozenset({"GET", "PUT", "DELETE"})
 BROKEN: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError, TimeoutError)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequest:
+class ClientRequest(Struct, frozen=True):
     """A request; `once` is its idempotency key, which makes it safe to send twice."""
 
     method: str

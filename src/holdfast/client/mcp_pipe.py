@@ -8,12 +8,12 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
@@ -37,8 +37,7 @@ _NAMED = {
 }
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(Struct):
     """A request under way: what it is sent under, and how far its stream was read."""
 
     task: asyncio.Task[None] | None = None

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.client.errors import BadAnswer, Refused
 from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
@@ -66,15 +66,13 @@ def _frame_of(block: bytes) -> StreamFrame | None:
     return StreamFrame(seq, b"\n".join(data)) if data else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(Struct, frozen=True):
     """The connection is there; `epoch` is that of the log, if the server says it."""
 
     epoch: str
 
 
-@dataclass(slots=True)
-class _Cursor:
+class _Cursor(Struct):
     """Where to continue: after a seq that was given or read, in the log of an epoch if that is known."""
 
     after: int

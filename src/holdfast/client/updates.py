@@ -1,14 +1,14 @@
 """What a client hears on an event stream."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.events import Event
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """An event of the log, as journaled; `body` is its JSON with the seq in it."""
 
     seq: int
@@ -16,8 +16,7 @@ class Seen:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HermesFrame:
+class HermesFrame(Struct, frozen=True):
     """A frame in hermes' words; seq 0 is an ephemeral one."""
 
     seq: int
@@ -25,24 +24,21 @@ class HermesFrame:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveLine:
+class LiveLine(Struct, frozen=True):
     """What a run waits for now; it is on no log."""
 
     run_id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Away:
+class Away(Struct, frozen=True):
     """The stream broke off, and is looked for again."""
 
     why: str
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(Struct, frozen=True):
     """The stream continues from its cursor."""
 
 

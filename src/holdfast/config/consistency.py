@@ -27,14 +27,14 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.interfaces.ids import is_user_id
-from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
 from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
-    from holdfast.sandbox.server_profiles import ServerAccess
+    from holdfast.policy.approval_rules import ApprovalRule
+    from holdfast.sandbox.profile import ServerAccess
     from holdfast.tools.mcp.config import McpOAuthConfig, McpServerConfig
 
 CALL_PATHS: Mapping[Wire, str] = {
@@ -175,6 +175,8 @@ def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:
 
 def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     """Check it as the policy reads it: an empty list is not the same as none."""
+    from holdfast.policy.approval_rules import EVERY_TOOL, BadRule, rule_from  # only rules need it
+
     try:
         rule = rule_from(table)
     except BadRule as error:
@@ -186,8 +188,12 @@ def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
         yield ConfigIssue((rule.verdict,), f"is not a tool; {hint}")
 
 
-def rules_of(approvals: ApprovalSettings) -> tuple[ApprovalRule, ...]:
+def rules_of(approvals: ApprovalSettings) -> "tuple[ApprovalRule, ...]":
     """The configured rules as the approval policy knows them."""
+    if not approvals.rules:
+        return ()
+    from holdfast.policy.approval_rules import ApprovalRule, plain_host  # only rules need it
+
     return tuple(
         ApprovalRule(
             rule.verdict,
@@ -262,7 +268,7 @@ def _oauth(oauth: McpOAuthSettings) -> "McpOAuthConfig | None":
 
 
 def _access(sandbox: McpSandboxSettings) -> "ServerAccess | None":
-    from holdfast.sandbox.server_profiles import ServerAccess
+    from holdfast.sandbox.profile import ServerAccess
 
     if sandbox.mode == "off":
         return None

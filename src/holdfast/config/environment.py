@@ -2,11 +2,10 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from holdfast.config.sources import BadConfiguration, KeyPath, SettingSource
 from holdfast.config.validation import SETTINGS, Tree, list_beside, plain
@@ -27,8 +26,7 @@ SPECIAL = {
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
-@dataclass(frozen=True, slots=True)
-class HermesVariable:
+class HermesVariable(Struct, frozen=True):
     """A variable of hermes-agent, and the patience setting that it sets for targets on these wires."""
 
     variable: str

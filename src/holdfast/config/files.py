@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from holdfast.config.environment import CONFIG
 from holdfast.config.secret_values import (
     TextFile,
@@ -34,8 +36,7 @@ class ConfigFile:
     open_to_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredFile:
+class IgnoredFile(Struct, frozen=True):
     """The file of the working directory, which is not used; it is only named."""
 
     path: Path
@@ -53,8 +54,7 @@ class IgnoredFile:
         return f"{self.headline}. {self.advice}" if self.advice else self.headline
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FoundFiles(Struct, frozen=True):
     """The file to use, if any, and the one that is ignored."""
 
     file: ConfigFile | None = None

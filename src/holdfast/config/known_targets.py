@@ -1,10 +1,10 @@
 """Targets that need no configuration: those of known keys and of model servers on this machine."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.config.sources import SettingSource
 from holdfast.config.toml import parse_toml
@@ -45,8 +45,7 @@ class KnownTargets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     models: _Models
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServer:
+class FoundServer(Struct, frozen=True):
     """A model server that answered, and the model of it that was chosen."""
 
     server: LocalServer
@@ -59,8 +58,7 @@ def shipped_known() -> KnownTargets:
     return msgspec.convert(parse_toml(text), KnownTargets)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetTable:
+class TargetTable(Struct, frozen=True):
     """A [[targets]] table as a person would write it, and where it comes from."""
 
     values: dict[str, object]

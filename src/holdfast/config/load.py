@@ -3,12 +3,14 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.environment import (
     API_KEYS,
@@ -54,8 +56,7 @@ class ConfigInputs:
     ignored: IgnoredFile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """The settings, where each one comes from, and what to tell the user about them."""
 
     settings: Settings

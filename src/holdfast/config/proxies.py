@@ -2,9 +2,10 @@
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 from holdfast.config.environment import Layers
 from holdfast.config.sources import SettingSource
@@ -23,8 +24,7 @@ PROXY_VARIABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentProxy:
+class EnvironmentProxy(Struct, frozen=True):
     """A proxy that a variable names; only HTTP proxies can be used."""
 
     variable: str

@@ -4,9 +4,10 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.config.settings import Secret
 from holdfast.config.sources import KeyPath
@@ -24,8 +25,7 @@ class Unresolved(Exception):
     """A reference can't be resolved; the text is the predicate of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextFile:
+class TextFile(Struct, frozen=True):
     """The text of a file, and whether every user of the machine can read it."""
 
     text: str

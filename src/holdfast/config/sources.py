@@ -1,8 +1,9 @@
 """Where each setting comes from, and how errors name that place."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from holdfast.safe_text import exact_line
 
@@ -15,8 +16,7 @@ LINE_CHARS_MAX = 2_000
 LISTED = {"targets": "target", "mcp_servers": "MCP server", "channels": "channel"}
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSource:
+class SettingSource(Struct, frozen=True):
     """Where a setting's value comes from."""
 
     kind: SourceKind
@@ -41,8 +41,7 @@ class SettingSource:
 DEFAULT = SettingSource("default")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigIssue:
+class ConfigIssue(Struct, frozen=True):
     """What is wrong with a setting, as the predicate of a sentence that never contains the value."""
 
     path: KeyPath

@@ -1,8 +1,9 @@
 """Decides the next step of a delivery, and the event for the outcome of an attempt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.folds.outbox import Outbox, OutboxEntry
@@ -16,52 +17,45 @@ UNKNOWN_WAITS_S = (1.0, 10.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0)
 INTERRUPTED = "the server stopped while it was being sent"
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(Struct, frozen=True):
     """The platform has it, under this id."""
 
     platform_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DidNotArrive:
+class DidNotArrive(Struct, frozen=True):
     """It certainly didn't arrive: the request wasn't written, or the platform said to come back later."""
 
     why: str
     again_after_s: float | None = None  # as the platform said
 
 
-@dataclass(frozen=True, slots=True)
-class MayHaveArrived:
+class MayHaveArrived(Struct, frozen=True):
     """The request was written, but its outcome is unknown."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotAccepted:
+class NotAccepted(Struct, frozen=True):
     """The platform doesn't take it, and wouldn't later; `ends_chat` if it takes nothing for the chat."""
 
     why: str
     ends_chat: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FormatRefused:
+class FormatRefused(Struct, frozen=True):
     """The platform doesn't take it like this; it may take its plain text."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class EditRefused:
+class EditRefused(Struct, frozen=True):
     """The message can't be edited, for example because it was deleted; it can be sent as a new one."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoLongerNeeded:
+class NoLongerNeeded(Struct, frozen=True):
     """Nothing was sent, because the content is obsolete."""
 
     why: str
@@ -72,20 +66,17 @@ SendResult: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundThere:
+class FoundThere(Struct, frozen=True):
     """The platform has the message that an earlier attempt may have brought there."""
 
     platform_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotThere:
+class NotThere(Struct, frozen=True):
     """The platform certainly doesn't have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CannotTell:
+class CannotTell(Struct, frozen=True):
     """The platform offers no way to find out."""
 
 
@@ -94,23 +85,20 @@ ProbeResult: TypeAlias = (
 )  # the last: the question didn't arrive
 
 
-@dataclass(frozen=True, slots=True)
-class SendNow:
+class SendNow(Struct, frozen=True):
     """Send it; `is_marked` if it says that it may be a repeat, unless the platform can be asked."""
 
     nth: int
     is_marked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SendLater:
+class SendLater(Struct, frozen=True):
     """Send it later."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFirst:
+class RecordFirst(Struct, frozen=True):
     """Append this event, then look again."""
 
     event: e.DeliveryUnknown | e.DeliveryRejected

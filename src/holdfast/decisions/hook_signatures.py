@@ -9,12 +9,12 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Struct
 
 TOLERANCE_S = 300  # how far a signed time may be away
 GITHUB_REPLAY_MS = 7 * 86_400_000
@@ -33,16 +33,14 @@ _FIELDS_MAX = 1_000
 _NAME_CHARS_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class HookDelivery:
+class HookDelivery(Struct, frozen=True):
     """A delivery as it came; names of headers are in small letters."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryKey:
+class DeliveryKey(Struct, frozen=True):
     """Which delivery it is, and under which key it is stored once, until when."""
 
     delivery_id: str

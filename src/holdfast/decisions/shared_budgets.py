@@ -1,14 +1,13 @@
 """How a run shares its budget with its sub-agents: what is left of it, and how much each one gets."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast.values import Budget
 
 CENT_PARTS = 1e-6  # below this, money that is left is a rounding error
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """The budget that is used by the run and its sub-agents, or reserved for one of them."""
 
     tokens: int = 0

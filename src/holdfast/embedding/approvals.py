@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.embedding.handlers import called
 from holdfast.events import ApprovalAsked
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingApproval:
+class PendingApproval(Struct, frozen=True, kw_only=True):
     """What `on_approval` gets: one exact action that a run wants to do.
 
     `action.tool` and `action.summary` say what it is, `findings` why you are asked. Return True to allow it,

@@ -1,12 +1,14 @@
 """An agent from holdfast.toml: the parts that a server has, without the server."""
 
+import dataclasses
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.agent.deps import AgentDeps, OnAsk
@@ -31,7 +33,7 @@ from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 Opened: TypeAlias = AbstractAsyncContextManager[Runner]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class OwnToolsJudge(Judge):
     """Trusts the program's own tools as any agent does, and leaves the others to the configured policy."""
 
@@ -44,7 +46,7 @@ class OwnToolsJudge(Judge):
 
     @override
     def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
-        return replace(self, configured=self.configured.in_mode(mode))
+        return dataclasses.replace(self, configured=self.configured.in_mode(mode))
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -77,8 +79,7 @@ class OwnToolsJudge(Judge):
         return await self.configured.forget(grant_id)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredParts:
+class ConfiguredParts(Struct, frozen=True):
     """The settings of an agent, and what its program adds to them."""
 
     loaded: Loaded
@@ -130,7 +131,7 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
                 deps = built.agent(store=store, model=model, clock=clock)
                 judge = OwnToolsJudge(parts.own, parts.judge, deps.judge)
                 tools = _with_own(deps.tools, parts.own)
-                return replace(deps, tools=tools, judge=judge, on_ask=parts.on_ask)
+                return dataclasses.replace(deps, tools=tools, judge=judge, on_ask=parts.on_ask)
 
             async with open_runner(replace(built, agent=agent), limits) as runner:
                 yield runner

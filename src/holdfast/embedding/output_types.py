@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Union, cast, overload
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.embedding.errors import ConfigurationError, OutputInvalid
 from holdfast.embedding.results import OutputT
@@ -23,8 +23,7 @@ WRAPPED = "value"  # providers want an object; any other type is the one field o
 _REFERENCE = "#/$defs/{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class OutputType(Generic[OutputT]):
+class OutputType(Struct, Generic[OutputT], frozen=True):
     """What a run is to bring: the format to ask for, None for text, and how to read the answer."""
 
     format: OutputFormat | None
@@ -42,8 +41,7 @@ class OutputType(Generic[OutputT]):
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf(Generic[OutputT]):
+class OneOf(Struct, Generic[OutputT], frozen=True):
     """What `one_of` gives: a union of types."""
 
     kinds: tuple[type[object], ...]

@@ -4,9 +4,10 @@ Nothing here loads the runtime, so that `from holdfast import Agent` costs littl
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.model_names import ModelServer
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 Kept: TypeAlias = MemoryDisk | Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
+class AgentParts(Struct, frozen=True, kw_only=True):
     """What an agent is made of, as it was given."""
 
     models: tuple[Target | ModelServer, ...]
@@ -45,8 +45,7 @@ class AgentParts:
     prices: Prices = field(default_factory=Prices)
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """What `Agent.from_config` read; `opened` makes the runner of an agent with these tools of its own."""
 
     opened: "Callable[[Registry, TrustedTools, OnAsk], Callable[[], AbstractAsyncContextManager[Runner]]]"
@@ -80,8 +79,7 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
     return registry
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedTools:
+class TrustedTools(Struct, frozen=True):
     """Allows every tool but those that need an approval: the program that uses the agent chose them."""
 
     asked_about: frozenset[str] = frozenset()

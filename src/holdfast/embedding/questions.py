@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.embedding.handlers import called
 from holdfast.events import QuestionAsked
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingQuestion:
+class PendingQuestion(Struct, frozen=True, kw_only=True):
     """What `on_question` gets: a question that a tool asks with `ToolContext.ask`.
 
     Return the answer, or `Deny("…")` if there is none: then the tool gets `NobodyAnswered`.

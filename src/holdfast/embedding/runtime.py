@@ -2,8 +2,9 @@
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from holdfast.embedding.errors import ConfigurationError
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from holdfast.host.runtime import Runner
 
 
-@dataclass(slots=True)
-class _Opening:
+class _Opening(Struct):
     """One life of the runner; its own task opens and closes it, as some of its parts require."""
 
     loop: asyncio.AbstractEventLoop

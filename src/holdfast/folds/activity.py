@@ -6,9 +6,10 @@ such as a call's next deadline, comes from models/status_lines.py.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.folds.asks import SETTLED_STATES, AskKind, ask_kind, settlement
@@ -107,8 +108,7 @@ MOVING = frozenset({"answering", "thinking"})
 CERTAIN = frozenset({"stopping", "approval", "question", "client"})
 
 
-@dataclass(slots=True)
-class Activity:
+class Activity(Struct):
     """A run's activity from its newest events. Plain data, so that a page can continue from it."""
 
     latest: ActivityName = "queued"

@@ -4,9 +4,10 @@ Here is how an ask is settled, and which events close it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.values import AskState, Width
@@ -28,8 +29,7 @@ SETTLED_STATES: Mapping[type[e.Event], AskState] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """How an ask was settled."""
 
     state: AskState

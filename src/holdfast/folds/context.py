@@ -1,11 +1,11 @@
 """The model's context, computed from the transcript that people see."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
@@ -44,8 +44,7 @@ _OUTPUT = (Text, Thinking, ToolCard)
 _INSTRUCTING_ROLES = frozenset({"system", "developer"})
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     """One call's answer as it's collected: its text, and its tool cards in order."""
 
     run_id: str

@@ -1,10 +1,10 @@
 """The entries of a transcript: what people see of a session, one class per kind."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.folds.asks import AskKind
 from holdfast.folds.gathered import Gathered
@@ -30,8 +30,7 @@ def _tail() -> Gathered:
     return Gathered(TOOL_OUTPUT_CHARS_MAX)
 
 
-@dataclass(slots=True, kw_only=True)
-class _RunEntry:
+class _RunEntry(Struct, kw_only=True):
     """The base of entries: the event's seq and time, and its run."""
 
     seq: int
@@ -39,16 +38,14 @@ class _RunEntry:
     run_id: str
 
 
-@dataclass(slots=True, kw_only=True)
-class Person(_RunEntry):
+class Person(_RunEntry, kw_only=True):
     """A person's message, where a run took it up."""
 
     kind: ClassVar[str] = "person"
     message: SessionMessage
 
 
-@dataclass(slots=True, kw_only=True)
-class ModelOutput(_RunEntry):
+class ModelOutput(_RunEntry, kw_only=True):
     """Continuous model output, and the attempt that it belongs to."""
 
     call_id: str
@@ -64,24 +61,21 @@ class ModelOutput(_RunEntry):
         return str(self.gathered)
 
 
-@dataclass(slots=True, kw_only=True)
-class Text(ModelOutput):
+class Text(ModelOutput, kw_only=True):
     """A part of the answer; `phase` is sent back to its provider."""
 
     kind: ClassVar[str] = "text"
     phase: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Thinking(ModelOutput):
+class Thinking(ModelOutput, kw_only=True):
     """A part of the reasoning; `opaque` is sent back to its provider."""
 
     kind: ClassVar[str] = "thinking"
     opaque: dict[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(slots=True, kw_only=True)
-class ToolCard(_RunEntry):
+class ToolCard(_RunEntry, kw_only=True):
     """A tool call: its arguments, the end of its output while it ran, and its result."""
 
     kind: ClassVar[str] = "tool"
@@ -108,8 +102,7 @@ class ToolCard(_RunEntry):
         return str(self.gathered)
 
 
-@dataclass(slots=True, kw_only=True)
-class AskCard(_RunEntry):
+class AskCard(_RunEntry, kw_only=True):
     """An approval (of `action`) or a question (`text`), and how it was settled."""
 
     kind: ClassVar[str] = "ask"
@@ -131,8 +124,7 @@ class AskCard(_RunEntry):
     width: Width = "exact"
 
 
-@dataclass(slots=True, kw_only=True)
-class Notice(_RunEntry):
+class Notice(_RunEntry, kw_only=True):
     """A one-line message to people about a run."""
 
     kind: ClassVar[str] = "notice"
@@ -143,8 +135,7 @@ class Notice(_RunEntry):
     summary: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Ending(_RunEntry):
+class Ending(_RunEntry, kw_only=True):
     """How a run ended; `words` says it for people."""
 
     kind: ClassVar[str] = "ending"

@@ -1,7 +1,8 @@
 """The messages of a session. Each has exactly one visible state, and the queue has one order."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.values import Mode, Part
@@ -16,8 +17,7 @@ class MessageState(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(slots=True)
-class SessionMessage:
+class SessionMessage(Struct):
     """A message in its current state; `run_id` is the run that it waits for or that has it."""
 
     message_id: str
@@ -32,8 +32,7 @@ class SessionMessage:
     child: str = ""  # the session of the sub-agent whose ending it brings
 
 
-@dataclass(slots=True)
-class InputState:
+class InputState(Struct):
     """All messages of a session; `queue` and `steering` have the ids of the waiting ones, in order.
 
     An edit, move or removal after the message was handed over changes nothing: that input lost the race, and

@@ -1,8 +1,9 @@
 """A memory as a fold of its log: the documents that count now, what is proposed, and the history."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.values import LogEnd
@@ -13,8 +14,7 @@ NOTE_CHARS_MAX = 4_000
 NOTES_MAX = 500
 
 
-@dataclass(slots=True)
-class Memory:
+class Memory(Struct):
     """One memory at `last_seq` of a log."""
 
     epoch: str = ""

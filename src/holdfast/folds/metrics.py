@@ -3,9 +3,10 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow
@@ -30,8 +31,7 @@ class Histogram:
         self.total += value
 
 
-@dataclass(slots=True)
-class OpenAttempt:
+class OpenAttempt(Struct):
     """An open connection to a target, according to the log."""
 
     target: str
@@ -39,8 +39,7 @@ class OpenAttempt:
     has_spoken: bool = False
 
 
-@dataclass(slots=True)
-class Metrics:
+class Metrics(Struct):
     """Counters since the process started. Sets and maps only contain open or configured items."""
 
     runs_started: int = 0

@@ -1,9 +1,10 @@
 """The outbox of a log: deliveries in order per chat, with their status."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 
@@ -15,8 +16,7 @@ UNKNOWNS_IF_ABSENT = 2  # so many are counted, if the platform says that nothing
 SETTLED_MAX = 20_000  # how many settled deliveries are remembered, to know repeats and to edit messages
 
 
-@dataclass(slots=True)
-class OutboxEntry:
+class OutboxEntry(Struct):
     """One delivery to a platform, from its intent to its outcome.
 
     `may_have_arrived` means that an attempt is unconfirmed, so that another one has to be marked.
@@ -54,8 +54,7 @@ class OutboxEntry:
         return self.state in OPEN
 
 
-@dataclass(slots=True)
-class Outbox:
+class Outbox(Struct):
     """All open deliveries and the newest settled ones; `closed_chats` take nothing any more."""
 
     deliveries: dict[str, OutboxEntry] = field(default_factory=dict[str, OutboxEntry])

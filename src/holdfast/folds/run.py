@@ -1,9 +1,10 @@
 """The state of one run, as a fold of its events."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.codec import type_of
@@ -34,8 +35,7 @@ class _Contradiction(Exception):
     """An event contradicts the run's state; becomes an IllegalEvent with its seq."""
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """The usage of calls so far. The cost is None if one call's cost is unknown."""
 
     input_tokens: int = 0
@@ -56,8 +56,7 @@ class Tally:
         self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (used.cost_usd or 0.0)
 
 
-@dataclass(slots=True)
-class CallState:
+class CallState(Struct):
     """A tool call and its events: asked, then started, then ended."""
 
     asked: e.ToolAsked
@@ -73,8 +72,7 @@ class CallState:
         return self.asked.name if self.owner == "holdfast" else ""
 
 
-@dataclass(slots=True)
-class AskStatus:
+class AskStatus(Struct):
     """An ask, and how it was settled; `child_id` is the sub-agent that passed it on."""
 
     asked: e.AskAsked
@@ -92,8 +90,7 @@ class AskStatus:
         self.state, self.answer, self.by, self.reason = how.state, how.answer, how.by, how.reason
 
 
-@dataclass(slots=True)
-class ChildState:
+class ChildState(Struct):
     """A sub-agent of the run: how it was started, and how it ended."""
 
     started: e.ChildStarted
@@ -106,8 +103,7 @@ _ASKING: Final = frozenset[type[e.Event]](
 _NOT_ALLOWED = frozenset({"denied", "expired", "no_approver"})
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One run, from queueing to its ending."""
 
     run_id: str

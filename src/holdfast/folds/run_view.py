@@ -4,9 +4,10 @@ Text belongs to the last attempt that started before it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.folds.activity import Activity
@@ -28,8 +29,7 @@ from holdfast.values import HistoryMessage, RunPurpose
 _Output = TypeVar("_Output", Text, Thinking)
 
 
-@dataclass(slots=True)
-class RejectedAnswer:
+class RejectedAnswer(Struct):
     """An answer that can't be used, and why; the model corrects it."""
 
     seq: int
@@ -37,16 +37,14 @@ class RejectedAnswer:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class SupersededText:
+class SupersededText(Struct, frozen=True):
     """Text that was shown and that the model is writing again."""
 
     text: str
     cause: Literal["restart", "retry"]
 
 
-@dataclass(slots=True)
-class RunView:
+class RunView(Struct):
     """A run's entries, without superseded ones; a rewind of the session doesn't remove them here.
 
     A run that was stopped while it waited has entries too, but it never began: no model saw its message.

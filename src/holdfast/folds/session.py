@@ -8,9 +8,11 @@ Seqs increase, with gaps where old deltas were joined.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import FEATURE_EVENTS
@@ -21,8 +23,7 @@ from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
 from holdfast.values import ApprovalMode, ParentLink, Undo
 
 
-@dataclass(frozen=True, slots=True)
-class OpenUndo:
+class OpenUndo(Struct, frozen=True):
     """An undo; `returns_chat` says whether a redo brings the conversation back, too.
 
     With `files_redone` its files are back already, and only the removed turns are still away.
@@ -40,8 +41,7 @@ class OpenUndo:
         return 0 if self.undo.keeps_log else self.undo.turns or len(self.undo.runs)
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """One session after `last_seq`; `runs` are in the order they were queued."""
 
     last_seq: int = 0

@@ -1,9 +1,10 @@
 """Where a run's time went: a timeline computed from the events alone."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.codec import type_of
@@ -46,8 +47,7 @@ _SPENT: Mapping[str, Spent] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One event, or several deltas in a row, in readable form."""
 
     seq: int
@@ -58,8 +58,7 @@ class Line:
     times: int = 1
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """The lines of a log, and its time by category."""
 
     lines: list[Line] = field(default_factory=list[Line])

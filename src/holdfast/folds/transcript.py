@@ -5,9 +5,10 @@ unknown. A message gets its position when a run accepts it; until then it's in `
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.codec import decode
@@ -25,8 +26,7 @@ LOST = "Interrupted. Partial output may have been lost."
 RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SavedAttachment:
+class SavedAttachment(Struct, frozen=True):
     """The outcome of saving an attached file, with its event and run."""
 
     seq: int
@@ -34,8 +34,7 @@ class SavedAttachment:
     file: SavedFile
 
 
-@dataclass(slots=True)
-class Transcript:
+class Transcript(Struct):
     """The entries of a session up to `last_seq`; `placed` are those of messages, by message id.
 
     `entries` is a new list whenever an entry was removed or moved, or the content of an ended run changed.
@@ -55,8 +54,7 @@ class Transcript:
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """Entries that an undo removed."""
 
     undo_id: str

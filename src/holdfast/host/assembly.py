@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
@@ -24,32 +24,40 @@ from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.opening import Opening
-from holdfast.host.processes import SessionProcesses
 from holdfast.host.runtime import AgentFactory, Parts, Runtime, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
-from holdfast.host.tools import HostTools, OpenedTools, kept_out_of_tools, open_tools, own_folders
+from holdfast.host.tools import (
+    HostTools,
+    OpenedTools,
+    SessionProcesses,
+    kept_out_of_tools,
+    open_tools,
+    own_folders,
+)
+from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import Feature
+from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
-from holdfast.journal.store_clock import StoreClock
 from holdfast.models.call_deps import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import ServerWork
 from holdfast.server.deps import RouteDeps
-from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.options import ApiKey, Limits, RelayOptions, ServerOptions
 from holdfast.server.page import BUILT, read_page
-from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
-from holdfast.tools.shell.keeper import Keeper
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from holdfast.tools.shell.keeper import Keeper
 
 _log = logging.getLogger(__name__)
 NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
@@ -100,11 +108,10 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        volumes = tuple(settings.volumes.values())
-        keeper = Keeper(volumes=volumes) if settings.server.store else None
+        keeper = _keeper(settings)
         store = await open_store(settings, keeper)
         stack.push_async_callback(store.close)
-        clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
+        clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
 
@@ -142,6 +149,23 @@ async def open_parts(
             sandbox=partial(_sandbox_shown, settings, tools.opening),
             jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
+
+
+def _keeper(settings: Settings) -> "Keeper | None":
+    """What kills tools if the server loses its lease; None if no other server shares the store."""
+    if not settings.server.store:
+        return None
+    from holdfast.tools.shell.keeper import Keeper
+
+    return Keeper(volumes=tuple(settings.volumes.values()))
+
+
+def _clock(settings: Settings, store: Store) -> Clock:
+    if not settings.server.store:
+        return SystemClock()
+    from holdfast.journal.store_clock import StoreClock
+
+    return StoreClock(SystemClock(), store)
 
 
 def skill_library(settings: Settings) -> SkillLibrary:
@@ -279,7 +303,7 @@ def _options(
     parts: Parts,
     *,
     keys: tuple[ApiKey, ...] | None,
-    page: Mapping[str, bytes],
+    page: Mapping[str, bytes | Path],
 ) -> ServerOptions:
     return ServerOptions(
         keys=keys,

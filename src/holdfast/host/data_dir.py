@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.client.address import Address
 from holdfast.config.environment import variables
@@ -18,8 +19,7 @@ from holdfast.host.used_settings import changed_settings, save_used_settings
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class DataDirectory:
+class DataDirectory(Struct, frozen=True):
     """A data directory with its settings; local model servers are looked for only when needed."""
 
     inputs: ConfigInputs

@@ -4,11 +4,12 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import uvicorn
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from holdfast.host.opening import Opening
@@ -26,8 +27,7 @@ HOST = "127.0.0.1"
 LOOK_S = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """The ASGI application, with its open event streams and the limits it keeps."""
 
     asgi: AccessMiddleware

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -26,8 +26,7 @@ REQUEST = ModelRequest(messages=(UserMessage("Say ok."),), max_output_tokens=64)
 WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_output", "content_refused"})
 
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+class Probed(Struct, frozen=True):
     """What the call showed; without a `failure`, the model answered."""
 
     took_s: float

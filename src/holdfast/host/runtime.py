@@ -7,11 +7,12 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.agent.deps import AgentDeps
@@ -47,8 +48,7 @@ async def _no_job(session_id: str, job_id: str) -> BackgroundOutput | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionJobs:
+class SessionJobs(Struct, frozen=True):
     """The background processes of a session: all of them, one with its output, and the way to end one."""
 
     all: Callable[[str], Sequence[BackgroundJobShown]] = _no_jobs
@@ -64,8 +64,7 @@ class AgentFactory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """What a runtime is built from. The caller closes the store and loads the prices."""
 
     targets: tuple[Target, ...]
@@ -81,8 +80,7 @@ class Parts:
     jobs: SessionJobs = field(default_factory=SessionJobs)
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """Everything that runs need; a server or an embedded agent adds a runner to it."""
 
     agent: AgentDeps
@@ -168,8 +166,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
             await agent.background.end(watching)
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(Struct, frozen=True):
     """Runs without a server: messages go into the inbox, events come out of the store."""
 
     inbox: Inbox

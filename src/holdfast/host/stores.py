@@ -1,9 +1,10 @@
 """Opens the store that the settings name: an SQLite file, or a Postgres database that servers share."""
 
 import asyncio
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from holdfast.agent.homes import Homes
 from holdfast.config.settings import BlobStoreSettings, Settings
@@ -13,12 +14,12 @@ from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.tools.mcp.names import labels
-from holdfast.tools.shell.keeper import Keeper
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
     from holdfast.journal.postgres.objects import BlobBucket
     from holdfast.journal.postgres.store import PostgresStore
+    from holdfast.tools.shell.keeper import Keeper
 
 INSTALL = "pip install 'holdfast[postgres]'"
 
@@ -28,7 +29,7 @@ def store_place(settings: Settings) -> str:
     return shown_database(settings.server.store) if settings.server.store else str(settings.data_dir)
 
 
-async def open_store(settings: Settings, keeper: Keeper | None = None) -> Store:
+async def open_store(settings: Settings, keeper: "Keeper | None" = None) -> Store:
     """The store; whoever opens it closes it. It may be readable before it is writable.
 
     `keeper` is told whenever the lease of a store that servers share is renewed.
@@ -65,7 +66,7 @@ def object_store(settings: BlobStoreSettings) -> "BlobBucket | None":
     )
 
 
-def _entry(settings: Settings, keeper: Keeper | None) -> "NodeEntry":
+def _entry(settings: Settings, keeper: "Keeper | None") -> "NodeEntry":
     """What this server says about itself to the others; the data directory is locked already. Blocks."""
     from holdfast.journal.postgres.node import NodeEntry
 

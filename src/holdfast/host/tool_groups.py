@@ -20,7 +20,6 @@ from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import open_sandbox
 from holdfast.tools.built_in import built_in_tools
-from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.recall import SearchSessions
@@ -28,7 +27,6 @@ from holdfast.tools.registry import Registry
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
-from holdfast.tools.web.search import WebSearch
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +42,7 @@ def open_all(
 
     Runs begin afterwards, so none sees half of the tools.
     """
-    for module in ("runner.owner", "models.call", "models.adapters", "policy.approvals"):
+    for module in ("runner.owner", "models.call", "models.adapters"):
         import_in_background(f"holdfast.{module}")  # the first run needs it
     confiner = open_confiner(settings, world.environment, kept_out=world.kept_out)
     built_in = built_in_tools(
@@ -57,7 +55,7 @@ def open_all(
     )
     for group, tools in {"built_in": built_in, **further()}.items():
         registry.put(group, tools)
-    return OpenedTools(confiner, CommandReader(), SecretFiles(world.environment))
+    return OpenedTools(confiner, CommandReader(), world.environment)
 
 
 def open_confiner(
@@ -100,6 +98,8 @@ def tools_with_store(
         tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
     search = settings.web_search
     if search.service:
+        from holdfast.tools.web.search import WebSearch
+
         tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
     context = FeatureContext(settings, RedactingStore(store, lambda: secrets), clock)
     of_features = {one.name: one.part(one.tools)(context) for one in FEATURES.values() if one.tools}

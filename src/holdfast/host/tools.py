@@ -3,12 +3,14 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
@@ -23,7 +25,8 @@ from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
-from holdfast.tools.shell.keeper import Keeper, kept_tools
+from holdfast.tools.shell.jobs import BackgroundJob
+from holdfast.tools.shell.marker import parsed
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 if TYPE_CHECKING:
@@ -35,30 +38,28 @@ if TYPE_CHECKING:
     from holdfast.tools.mcp.config import McpServerConfig
     from holdfast.tools.mcp.servers import McpServers, ServerPlace
     from holdfast.tools.shell.command_reader import CommandReader
+    from holdfast.tools.shell.keeper import Keeper
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTools:
+class OpenedTools(Struct, frozen=True):
     """What is there once the tools are imported and the sandbox is tested."""
 
     confiner: "Confiner"
     read_command: "CommandReader"
-    secret_finder: "SecretFiles"
+    environment: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWorld:
+class ToolWorld(Struct, frozen=True):
     """What the built-in tools are made of."""
 
     environment: Mapping[str, str]
     kept_out: tuple[str, ...]
     background: Background
     protected: ProtectedPaths
-    keeper: Keeper | None
+    keeper: "Keeper | None"
 
 
-@dataclass(frozen=True, slots=True)
-class HostTools:
+class HostTools(Struct, frozen=True):
     """The tools and what they share."""
 
     registry: Registry
@@ -88,7 +89,9 @@ class HostTools:
 
     def secret_finder(self) -> "SecretFiles":
         """Searches files for secrets; blocks."""
-        return self.opening.result().secret_finder
+        from holdfast.tools.files.secret_files import SecretFiles
+
+        return SecretFiles(self.opening.result().environment)
 
 
 @asynccontextmanager
@@ -97,7 +100,7 @@ async def open_tools(
     clock: Clock,
     *,
     config: Path | None = None,
-    keeper: Keeper | None = None,
+    keeper: "Keeper | None" = None,
     further: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
 ) -> AsyncGenerator[HostTools]:
     """Open what tools share; leaving ends MCP servers and keeps background processes running.
@@ -127,7 +130,7 @@ async def open_tools(
         async with (
             BackgroundTasks() as tasks,
             orphans_adopted(OrphanReaper(), tasks),
-            kept_tools(keeper, tasks) if keeper is not None else nullcontext(),
+            _kept(keeper, tasks),
             mcp.configured() as from_mcp,
             mcp.brought(clock) as brought,
             aclosing(opening),  # first, so that no MCP server waits for it any more
@@ -149,6 +152,14 @@ async def open_tools(
         await processes.close()
 
 
+def _kept(keeper: "Keeper | None", tasks: BackgroundTasks) -> AbstractAsyncContextManager[None]:
+    if keeper is None:
+        return nullcontext()
+    from holdfast.tools.shell.keeper import kept_tools
+
+    return kept_tools(keeper, tasks)
+
+
 def own_folders(settings: Settings) -> tuple[Path, ...]:
     """Holdfast's own folders, which the file tools never open."""
     return (settings.data_dir, settings.spool_dir, own_config_home())
@@ -160,8 +171,7 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
     return tuple(os.path.realpath(path) for path in own)
 
 
-@dataclass(frozen=True, slots=True)
-class _McpHost:
+class _McpHost(Struct, frozen=True):
     """Connects MCP servers of this Holdfast."""
 
     settings: Settings
@@ -207,3 +217,48 @@ def server_place(settings: Settings) -> "ServerPlace":
     from holdfast.tools.mcp.servers import ServerPlace
 
     return ServerPlace(settings.workspace, settings.data_dir / "mcp-sign-ins")
+
+
+OUTPUT_BYTES_MAX = 64 * 1024
+
+
+class SessionProcesses:
+    """What tools of this server started in the background."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def all(self, session_id: str) -> Sequence[BackgroundJobShown]:
+        """The session's processes, oldest first, including those that have ended."""
+        return [_shown(job) for job in self._background.jobs(session_id)]
+
+    async def read(self, session_id: str, job_id: str) -> BackgroundOutput | None:
+        """A process and the end of its output; None if the session has no such process."""
+        job = self._background.job(job_id, session_id=session_id)
+        return await self._with_output(job) if job is not None else None
+
+    async def stop(self, session_id: str, job_id: str) -> BackgroundOutput | None:
+        """End a process and everything that it started; None if the session has no such process."""
+        job = self._background.job(job_id, session_id=session_id)
+        if job is None:
+            return None
+        await self._background.kill(job)
+        return await self._with_output(job)
+
+    async def _with_output(self, job: BackgroundJob) -> BackgroundOutput:
+        since = max(job.output_bytes - OUTPUT_BYTES_MAX, 0)
+        found = await self._background.read(job, since=since)
+        return BackgroundOutput(job=_shown(job), output=found.text, is_cut=found.since > 0)
+
+
+def _shown(job: BackgroundJob) -> BackgroundJobShown:
+    state = job.state
+    marker = parsed(state.marker)
+    return BackgroundJobShown(
+        job_id=state.job_id,
+        run_id=marker.run_id if marker is not None else "",
+        command=state.title,
+        running=job.running,
+        started_at=state.started_at_ms / 1000,
+        exit_code=state.code,
+    )

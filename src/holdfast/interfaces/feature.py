@@ -5,9 +5,10 @@ else of the folder. The core knows features only through `catalog.py`: delete a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from holdfast.config.settings import Settings
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from holdfast.interfaces.journal import Store
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureContext:
+class FeatureContext(Struct, frozen=True):
     """The inputs of a feature's tools. The store removes secrets from everything appended to it."""
 
     settings: "Settings"
@@ -24,8 +24,7 @@ class FeatureContext:
     clock: "Clock"
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorContext:
+class DoctorContext(Struct, frozen=True):
     """The inputs of a feature's checks. While offline, they call no other program."""
 
     settings: "Settings"
@@ -33,8 +32,7 @@ class DoctorContext:
     is_offline: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Feature(Struct, frozen=True, kw_only=True):
     """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
 
     name: str

@@ -1,9 +1,10 @@
 """How each kind of id is made, and the prefixes that tell them apart."""
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from os import urandom
+
+from msgspec import Struct
 
 from holdfast.catalog import LOG_PREFIXES
 
@@ -109,8 +110,7 @@ def new_client_tools_id() -> str:
     return f"{_CLIENT_TOOLS}{token_hex(12)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChildIds:
+class ChildIds(Struct, frozen=True):
     """The ids of a sub-agent: its session, the message with its task, and the run for that."""
 
     session_id: str

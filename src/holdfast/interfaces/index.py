@@ -1,16 +1,16 @@
 """Look-ups beside the logs: sessions, runs, open approvals and search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.interfaces.usage import UsageSource
 from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, OutcomeKind
 
 
-@dataclass(frozen=True, slots=True)
-class SessionQuery:
+class SessionQuery(Struct, frozen=True):
     """Which sessions to list: pinned ones first, then newest first; `before` continues after a page."""
 
     limit: int = 50
@@ -19,8 +19,7 @@ class SessionQuery:
     sources_hidden: tuple[str, ...] = (OPENAI, RELAY, CHILD, *AUTOMATION_SOURCES)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCursor:
+class SessionCursor(Struct, frozen=True):
     """The position of the last session on a page."""
 
     pinned: bool
@@ -28,8 +27,7 @@ class SessionCursor:
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
+class ListedSession(Struct, frozen=True):
     """A session with counts of its open runs and asks."""
 
     row: SessionRow
@@ -38,8 +36,7 @@ class ListedSession:
     begun_runs: int = 0  # open runs that are no longer queued
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(Struct, frozen=True):
     """A session found by its text, with a passage that has each match between the bytes 2 and 3.
 
     `seq` 0 is the title.
@@ -51,8 +48,7 @@ class SearchHit:
     passage: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunQuery:
+class RunQuery(Struct, frozen=True):
     """Which runs to list, newest first; `before` is (created_ms, run_id) of the last run on a page."""
 
     limit: int = 50
@@ -63,8 +59,7 @@ class RunQuery:
     asking: Literal["person", "client", "nobody"] | None = None  # whom the run waits for
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
+class StoredResponse(Struct, frozen=True):
     """What an idempotency key was used for, and the stored answer."""
 
     digest: str

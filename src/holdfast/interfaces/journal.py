@@ -9,6 +9,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.codec import decode, native_frame
 from holdfast.events import Event, Input
@@ -69,20 +70,17 @@ class Fence:
     crashed: bool | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class IfRunKnown:
+class IfRunKnown(Struct, frozen=True):
     """The run exists in this session; it may have ended, and the session may be deleted."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class IfRunOpen(IfRunKnown):
+class IfRunOpen(IfRunKnown, frozen=True):
     """The run exists in this session and hasn't ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class IfAskOpen:
+class IfAskOpen(Struct, frozen=True):
     """The ask belongs to this session and is not answered, expired or withdrawn.
 
     If `at_ms` is given, the ask also mustn't have passed its expiry by then, whether or not its run has
@@ -93,33 +91,28 @@ class IfAskOpen:
     at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class IfSessionNew:
+class IfSessionNew(Struct, frozen=True):
     """The session's log is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class IfSessionKnown:
+class IfSessionKnown(Struct, frozen=True):
     """The session's log has events and the session is not deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class IfRunsOpenBelow:
+class IfRunsOpenBelow(Struct, frozen=True):
     """The session has fewer open runs than this; a new session has none."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class IfUntitled:
+class IfUntitled(Struct, frozen=True):
     """Nobody has given the session a title, and it isn't deleted."""
 
 
 Condition: TypeAlias = IfRunKnown | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow | IfUntitled
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
+class IdempotencyKey(Struct, frozen=True):
     """An idempotency key: the first append with it stores `answer`, later ones get that back."""
 
     key: str
@@ -135,22 +128,19 @@ class Appended(msgspec.Struct, frozen=True):
     last_seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(Struct, frozen=True):
     """A condition did not hold, so nothing was written."""
 
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """The key was used before with the same digest, so nothing was written; this is the stored answer."""
 
     answer: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class KeyConflict:
+class KeyConflict(Struct, frozen=True):
     """The key was used before with another digest, so nothing was written."""
 
 

@@ -1,8 +1,9 @@
 """The interfaces between a run and its model: the caller of the model, and the sink for its events."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.events import Event
 from holdfast.messages import AskedTool, ModelRequest
@@ -51,8 +52,7 @@ class EventSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The model's complete answer. Its text is already on the log; `tools` are the calls that it asks for."""
 
     call_id: str
@@ -61,8 +61,7 @@ class Answer:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(Struct, frozen=True):
     """The call has failed for good; `trace` has one readable line per attempt.
 
     `wait_ms` is how long the provider asked to wait, if it did.

@@ -1,9 +1,10 @@
 """A tool as the agent sees it: its traits, how it is called, and what it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.messages import ToolSpec
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 ToolPlace: TypeAlias = Literal["anywhere", "workspace", "node"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTraits:
+class ToolTraits(Struct, frozen=True):
     """What a tool guarantees; by default nothing."""
 
     read_only: bool = False  # changes nothing: runs without approval, in parallel, and again after a crash
@@ -28,8 +28,7 @@ class ToolTraits:
     place: ToolPlace = "node"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The result of a tool call: `text` for the model and for people, `advice` for the model alone.
 
     `blob` names the full output if `text` was cut, `proposal` the change that waits for a person.

@@ -1,14 +1,13 @@
 """How much was used: what can be asked, and what is answered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class UsageQuery:
+class UsageQuery(Struct, frozen=True):
     """What to add up, over days counted from 1970 (UTC), both included; with `api_key`, only of that key."""
 
     by: Literal["day", "target", "session", "key", "all"]

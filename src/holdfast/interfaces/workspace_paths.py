@@ -28,3 +28,13 @@ def unmoved(workspace: Path) -> str:
     if os.path.realpath(path) != path:
         raise WorkspaceMoved(workspace)
     return path
+
+
+def is_within(path: str, root: str) -> bool:
+    """Whether a path is the directory or is below it."""
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def is_repository_file(path: str) -> bool:
+    """Whether a path is one of git's own files, which say what programs git runs."""
+    return ".git" in path.lower().split("/")

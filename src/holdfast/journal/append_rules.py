@@ -5,9 +5,9 @@ A store looks things up and writes. What is written is decided here, without any
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codec import encode
@@ -36,8 +36,7 @@ _TIME = re.compile(rb'"at_ms":(\d+)')
 TIME_WITHIN = 200  # an event's time is among its first bytes, behind its type
 
 
-@dataclass(slots=True)
-class LogHead:
+class LogHead(Struct):
     """The end of a log: its last seq, the session's row, and how many runs and asks are open.
 
     `last_ms` is the time of the last event.

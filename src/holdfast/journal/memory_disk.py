@@ -8,7 +8,8 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
@@ -17,8 +18,7 @@ from holdfast.journal.append_rules import RowChanges
 from holdfast.journal.thinning import ThinningPlan, thinned
 
 
-@dataclass(slots=True)
-class MemoryDisk:
+class MemoryDisk(Struct):
     """The logs and everything stored beside them; `thinned` says how far each log has been thinned."""
 
     fence: int = 0

@@ -8,12 +8,12 @@ continues after it, and finds the whole text in the `.done` event that follows.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, cast
 from zlib import crc32
 
 import apsw
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -33,8 +33,7 @@ _DELTA_OF: Mapping[type[e.Event], type[Delta]] = MappingProxyType(
 _Key: TypeAlias = tuple[str, type[Delta], int]
 
 
-@dataclass(slots=True)
-class Stretch:
+class Stretch(Struct):
     """Consecutive deltas of one segment."""
 
     first: int
@@ -158,8 +157,7 @@ def thinned(log: Sequence[Record], stretches: Sequence[Stretch]) -> list[Record]
     return [*kept, *log[at:]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class Joining(Struct, frozen=True, kw_only=True):
     """One step of thinning a stored log: some stretches, and how far the log has been examined.
 
     `key` distinguishes the session from a later one with the same id.

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.folds.gathered import Gathered
@@ -29,8 +29,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 _SPACE = re.compile(r"\s")
 
 
-@dataclass(slots=True)
-class _OpenSegment:
+class _OpenSegment(Struct):
     """A segment that is still being written: its number and its text so far."""
 
     segment: int

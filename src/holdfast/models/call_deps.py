@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from holdfast.decisions.deadlines import is_local
 from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects
@@ -62,8 +63,7 @@ def _read_table() -> Any:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class CallDeps:
+class CallDeps(Struct, frozen=True):
     """What all calls share."""
 
     http: "ModelHttp"

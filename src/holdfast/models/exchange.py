@@ -1,10 +1,10 @@
 """One exchange with a model server: from the first packet to the terminal marker or a failure's facts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.decisions.deadlines import CLOSE_REASONS, State
@@ -81,8 +81,7 @@ class AnswerReceiver(Protocol):
 _NO_TOKENS = TokensUsed()
 
 
-@dataclass(slots=True)
-class AttemptMeter:
+class AttemptMeter(Struct):
     """Counts one attempt.
 
     A provider reports usage with the last event, so an attempt that ends early would otherwise be free.

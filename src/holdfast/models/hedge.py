@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.decisions.failures import Classified
@@ -77,8 +78,7 @@ class Contender:
         return self.task is not None and self.task.cancelled()
 
 
-@dataclass(slots=True)
-class Race:
+class Race(Struct):
     """Runs `first`, and also `second` if `first` is silent for too long; `run` may be awaited once.
 
     On the log, text belongs to the attempt that started last. So the second attempt is recorded only when it

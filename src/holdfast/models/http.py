@@ -8,7 +8,6 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +17,7 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from msgspec import Struct
 from typing_extensions import override
 
 from holdfast.decisions.proxies import Proxy, proxy_at
@@ -117,8 +117,7 @@ class ModelHttp:
         return await _posted(self._fresh, request, state=state)
 
 
-@dataclass(slots=True)
-class _RequestState:
+class _RequestState(Struct):
     """What is known about the connection of one request."""
 
     watchdog: Watchdog

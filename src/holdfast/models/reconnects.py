@@ -1,6 +1,6 @@
 """The outages during one call: how long each lasts, how often the call tried, and what is on the log."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import Outage, addresses_of, outage_at
@@ -10,8 +10,7 @@ from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
 
 
-@dataclass(slots=True)
-class _CallOutage:
+class _CallOutage(Struct):
     """An outage as this call sees it; times are monotonic."""
 
     target: str

@@ -9,8 +9,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.decisions.gates import (
     Breaker,
@@ -58,8 +59,7 @@ STAGGER_MS = 100  # between calls that resume because their target has recovered
 STAGGER_MS_MAX = 10_000  # for all of them together
 
 
-@dataclass(frozen=True, slots=True)
-class LastFailure:
+class LastFailure(Struct, frozen=True):
     """The newest failed attempt at a target."""
 
     at_ms: int

@@ -13,11 +13,13 @@ A rule's `argv` is compared word by word with the program that runs, never with 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
+from msgspec import Struct, field
+
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.extra_words import first_uncovered
-from holdfast.policy.path_facts import PathFacts, is_within
+from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
@@ -37,8 +39,7 @@ class BadRule(ValueError):
     """A configured rule that makes no sense; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRule:
+class ApprovalRule(Struct, frozen=True):
     """One configured rule."""
 
     verdict: RuleVerdict
@@ -49,8 +50,7 @@ class ApprovalRule:
     exact: bool = False  # the words of argv and no others
 
 
-@dataclass(frozen=True, slots=True)
-class ActionPart:
+class ActionPart(Struct, frozen=True):
     """What a rule or grant applies to: one command of a script, or the whole call of another tool."""
 
     tool: str

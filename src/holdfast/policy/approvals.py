@@ -16,10 +16,11 @@ a command run with less.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.policy.approval_rules import (
     ActionPart,
@@ -43,6 +44,7 @@ from holdfast.policy.verdicts import (
     NeedsApproval,
     PolicyFinding,
     Verdict,
+    deny_unattended,
 )
 from holdfast.safe_text import exact_line
 from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Lift, Width
@@ -63,8 +65,7 @@ _BECAUSE: dict[ApprovalMode, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What an action is judged by; built from the configuration, out of the agent's reach."""
 
     facts: PathFacts
@@ -85,8 +86,7 @@ class Policy:
         return self.containment is not None and self.containment.held
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """What remains to ask about each part, and why the action is denied (empty if it is not)."""
 
     open: tuple[tuple[ActionPart, tuple[PolicyFinding, ...]], ...]
@@ -125,18 +125,6 @@ def _acting(judged: _Judged) -> list[tuple[ActionPart, tuple[PolicyFinding, ...]
     """The parts that do more than read: an approval runs them all, whichever of them it was needed for."""
     acting = [(part, (*left, *part.findings)) for part, left in judged.open]
     return [(part, found) for part, found in acting if found]
-
-
-def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
-    """The verdict where only a person may decide: ask, or refuse if nobody is there."""
-    if mode == "unattended":
-        return deny_unattended(findings)
-    return NeedsApproval(findings)
-
-
-def deny_unattended(findings: tuple[str, ...]) -> Deny:
-    """Refuse what only a person may allow."""
-    return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)
 
 
 def rule_for(

@@ -7,8 +7,12 @@ programs of the workspace run means trusting them.
 """
 
 import re
+from typing import TYPE_CHECKING
 
-from holdfast.policy.path_facts import PathFacts, is_repository_file
+from holdfast.interfaces.workspace_paths import is_repository_file
+
+if TYPE_CHECKING:
+    from holdfast.policy.path_facts import PathFacts
 
 HG_PROTECTED = ("hgrc", "hgrc-not-shared")  # files in .hg that can name programs to run
 # fmt: off
@@ -172,7 +176,7 @@ def unpacked(path: str) -> str:
     return _PACKED.sub("", path)
 
 
-def autorun_in(path: str, facts: PathFacts) -> bool:
+def autorun_in(path: str, facts: "PathFacts") -> bool:
     """Whether a resolved path is such a file in the workspace; folders above the workspace do not count."""
     if is_repository_file(path):
         return True

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.policy.program_usages import RUNNERS, RUNS_ANOTHER, USAGES
 from holdfast.policy.shell.option_tables import JQ_MORE, Option, ProgramUsage, Value, options_in
@@ -25,8 +26,7 @@ _MODULE_WORDS = 3  # `python -m NAME` and the like
 _TEXTS_FIRST = frozenset(("pattern", "filter"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(Struct, frozen=True):
     """Which table a command's words are read by, and from which word on."""
 
     usage: ProgramUsage

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ENTRIES_MAX = 10_000
 
@@ -19,8 +20,7 @@ class BadGitConfig(ValueError):
     """A text that git would not accept as a configuration, or that this parser does not accept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One line of a configuration; git compares section and name without case, the part between with it."""
 
     section: str

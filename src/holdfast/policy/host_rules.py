@@ -9,7 +9,8 @@
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.policy.public_addresses import IPAddress, is_public
 
@@ -24,8 +25,7 @@ class BadHost(ValueError):
     """An entry of the list that is neither a host nor an address; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedHost:
+class _NamedHost(Struct, frozen=True):
     name: str  # with "*." in front for everything below it
     port: int = 0  # 0: the usual ones
 
@@ -35,8 +35,7 @@ class _NamedHost:
         return at_port and (below or host == self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class HostRules:
+class HostRules(Struct, frozen=True):
     """The list of hosts; without entries, it allows none."""
 
     names: tuple[_NamedHost, ...] = ()

@@ -1,10 +1,11 @@
 """What lies inside the sandbox, and what a command asks to have lifted of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from holdfast.policy.path_facts import is_within
+from msgspec import Struct
+
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.values import Lift
 
@@ -15,8 +16,7 @@ _ALWAYS_ASKED: frozenset[FindingKind] = frozenset(("rule", "lift", "shortfall"))
 _INSIDE: frozenset[FindingKind] = frozenset(get_args(FindingKind)) - _ALWAYS_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class Containment:
+class Containment(Struct, frozen=True):
     """What the sandbox is known to hold for commands in a workspace.
 
     `held` means that the self-test showed it: secret files can't be read, protected files can't be changed,

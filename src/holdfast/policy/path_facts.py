@@ -3,12 +3,13 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from msgspec import Struct, field
 from typing_extensions import override
 
+from holdfast.interfaces.workspace_paths import is_repository_file, is_within
 from holdfast.policy.repositories import Repository, no_repository
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.option_tables import Reach
@@ -82,8 +83,7 @@ _PIECES = re.compile(r"[=:,@]")
 _EXPANSION = re.compile(r"\$\{(\w++)(:?\?)?[^{}]*+\}|\$(\w++)|\$\(.*\)|`[^`]*+`", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(Struct, frozen=True):
     """What a copy of a path would include: the names below it, and whether there are links."""
 
     names: tuple[str, ...] = ()
@@ -100,8 +100,7 @@ def no_matches(_directory: str, _pattern: str) -> None:
     """Nothing is known about patterns; for judging without looking at files."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathFacts:
+class PathFacts(Struct, frozen=True):
     """The paths that an action is judged by, all absolute and without links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
@@ -276,16 +275,6 @@ def _as_its_own(path: str, cwd: str) -> str:
     if found is None:
         return path
     return ("" if found[1] == "root" else cwd) + path[found.end() :] or "/"
-
-
-def is_within(path: str, root: str) -> bool:
-    """Whether a path is the directory or is below it."""
-    return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def is_repository_file(path: str) -> bool:
-    """Whether a path is one of git's own files, which say what programs git runs."""
-    return ".git" in path.lower().split("/")
 
 
 def is_disk(path: str) -> bool:

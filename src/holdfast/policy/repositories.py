@@ -6,7 +6,8 @@ The person who opened a repository need not have written its `.git` folder. A se
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.policy.git_config import Setting
 from holdfast.policy.verdicts import PolicyFinding
@@ -15,16 +16,14 @@ VALUE_CHARS_MAX = 200
 NAMED_MAX = 10
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(Struct, frozen=True):
     """A setting that makes git read a file that needs approval."""
 
     setting: Setting
     what: str  # such as "a file outside the workspace"
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """What git would obey in one directory: settings, hooks, and what could not be read."""
 
     settings: tuple[Setting, ...] = ()

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from holdfast.values import GrantOffer
+from msgspec import Struct
+
+from holdfast.values import ApprovalMode, GrantOffer
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 RULE_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
@@ -29,8 +31,7 @@ FindingKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFinding:
+class PolicyFinding(Struct, frozen=True):
     """One reason to ask, as a sentence that people read."""
 
     kind: FindingKind
@@ -38,8 +39,7 @@ class PolicyFinding:
     escapes: bool = False  # a sandbox does not prevent it
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """The action runs without asking."""
 
     why: str
@@ -59,8 +59,7 @@ class NeedsApproval:
     once_because: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """The action does not run; `reason` is what the model is told."""
 
     why: str
@@ -69,3 +68,15 @@ class Deny:
 
 
 Verdict: TypeAlias = Allow | NeedsApproval | Deny
+
+
+def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
+    """The verdict where only a person may decide: ask, or refuse if nobody is there."""
+    if mode == "unattended":
+        return deny_unattended(findings)
+    return NeedsApproval(findings)
+
+
+def deny_unattended(findings: tuple[str, ...]) -> Deny:
+    """Refuse what only a person may allow."""
+    return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)

@@ -4,22 +4,20 @@ Every interface translates its input into one of these answers and calls `Inbox.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.events import Input
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import grant_of_approval
-from holdfast.policy.grants import describe
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Action, Choice, GrantRule, PlanStep, Width
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalVerdict:
+class ApprovalVerdict(Struct, frozen=True):
     """A person's answer to an approval; `by` is the key, chat user or program that gave it."""
 
     choice: Choice
@@ -29,8 +27,7 @@ class ApprovalVerdict:
     steps: tuple[PlanStep, ...] = ()  # of a plan that the person changed
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionAnswer:
+class QuestionAnswer(Struct, frozen=True):
     """A person's answer to a question; a `reason` says why there's none."""
 
     text: str
@@ -42,31 +39,27 @@ class QuestionAnswer:
 AskAnswer: TypeAlias = ApprovalVerdict | QuestionAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The answer is on disk, with the grant that it stored."""
 
     ask_id: str
     grant: GrantRule | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """Nothing was stored: the ask was answered before, expired or was withdrawn."""
 
     ask_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerNotOffered:
+class AnswerNotOffered(Struct, frozen=True):
     """Nothing was stored: the approval doesn't offer this choice, this width, or changes to its steps."""
 
     asked: e.ApprovalAsked
     part: Literal["choice", "width", "steps"]
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownAsk:
+class UnknownAsk(Struct, frozen=True):
     """Nothing was stored: no ask of this kind has this id."""
 
     ask_id: str
@@ -96,6 +89,8 @@ def answer_by_rule(asked: e.ApprovalAsked, granted: e.GrantAdded, action: Action
         return None
     if _without_reason(asked.action) != _without_reason(action):
         return None
+    from holdfast.policy.grants import describe  # no run needs it before
+
     return ApprovalVerdict("once", by=f"rule {granted.grant_id}", reason=describe(granted.rule))
 
 

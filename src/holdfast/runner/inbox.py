@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as copied
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -65,8 +64,7 @@ QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the current run, which may end while the message is being stored
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncomingMessage:
+class IncomingMessage(Struct, frozen=True, kw_only=True):
     """A message from a person, or from a program on their behalf."""
 
     text: str
@@ -85,11 +83,10 @@ class IncomingMessage:
 
     def in_workspace(self, folder: str) -> "IncomingMessage":
         """The same message, for a run in this folder."""
-        return copied(self, settings=replace(self.settings, workspace=folder))
+        return replace(self, settings=replace(self.settings, workspace=folder))
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """A message that is on disk, and its run."""
 
     session_id: str
@@ -98,15 +95,13 @@ class Sent:
     mode: Literal["send", "queue", "steer", "redirect"] = "send"
 
 
-@dataclass(frozen=True, slots=True)
-class NotSent:
+class NotSent(Struct, frozen=True):
     """A message that was refused, and why; nothing was stored."""
 
     why: Literal["session_deleted", "queue_full", "busy", "run_over", "nothing_to_compact"]
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedAnswer:
+class _PreparedAnswer(Struct, frozen=True):
     """An answer that's offered: where its events go, and the grant among them."""
 
     session_id: str

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.folds.run import Run
 from holdfast.tools.offload import offload
@@ -17,8 +18,7 @@ _log = logging.getLogger(__name__)
 SCANS = 2  # a process that forks and exits while the table is read may hide its child
 
 
-@dataclass(frozen=True, slots=True)
-class _Leftovers:
+class _Leftovers(Struct, frozen=True):
     """The runs that the markers of living processes name, and the tags of processes without a marker."""
 
     runs: frozenset[str]

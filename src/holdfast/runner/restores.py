@@ -6,11 +6,11 @@ into place, and the note is deleted. So after a crash, the log shows whether to 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -30,8 +30,7 @@ _log = logging.getLogger(__name__)
 _FINISH_S = 60.0  # a decided restore is finished, even if no one waits for it anymore
 
 
-@dataclass(frozen=True, slots=True)
-class UndoDone:
+class UndoDone(Struct, frozen=True):
     """The undo is on the log, and the files are in place except those `left`, each with a reason."""
 
     undo: Undo
@@ -39,8 +38,7 @@ class UndoDone:
     left: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreWork:
+class RestoreWork(Struct, frozen=True):
     """A plan that is about to be carried out."""
 
     session_id: str

@@ -1,6 +1,6 @@
 """Resources shared by the owners of all sessions."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from holdfast.agent.runlog import DeltaBatcher
 from holdfast.folds.activity import WORDS
@@ -15,16 +15,14 @@ SUSPECT_FROM = 2
 OPEN_UNDO = "undo/"  # the prefix of notes about restores in progress
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
+class QueuePosition(Struct, frozen=True):
     """The position of a run in the queue for a slot, starting at 1, and why it has to wait."""
 
     position: int
     why: str
 
 
-@dataclass(slots=True)
-class RunnerShared:
+class RunnerShared(Struct):
     """Shared by all owners: slots for runs, and turns for suspects, which may have crashed the server.
 
     A suspect keeps its turn until it completes something, for up to `suspect_alone_s`. `crash_history` knows

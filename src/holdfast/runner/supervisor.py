@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
+
+from msgspec import Struct
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.offers import missing_everywhere, names_in, needs_of
@@ -47,8 +48,7 @@ ELSEWHERE = (
 )  # another node owns the session, or has to
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerLimits:
+class RunnerLimits(Struct, frozen=True):
     """How many runs work at once, what happens to interrupted runs, how long a drain may take."""
 
     runs_max: int = 64

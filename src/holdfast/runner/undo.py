@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.shared_fold import SharedFold
@@ -37,8 +37,7 @@ from holdfast.undo.snapshots import NoSnapshot, Place, shown_path
 from holdfast.values import Undo
 
 
-@dataclass(frozen=True, slots=True)
-class UndoWanted:
+class UndoWanted(Struct, frozen=True):
     """An undo request: all files of a run or some, and how to handle conflicts.
 
     With `plan` from a preview, the undo fails if it would do anything else. `undo_id` selects the undo to
@@ -53,8 +52,7 @@ class UndoWanted:
     undo_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedTurn:
+class RemovedTurn(Struct, frozen=True):
     """A run that an undo removes from the conversation: its number there, and what the person said."""
 
     run_id: str
@@ -62,8 +60,7 @@ class RemovedTurn:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class UndoPreview:
+class UndoPreview(Struct, frozen=True):
     """The changes of an undo, identified by `plan`."""
 
     turns: tuple[RemovedTurn, ...]
@@ -79,8 +76,7 @@ class UndoPreview:
         return sha256(msgspec.msgpack.encode((turns, files))).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Struct, frozen=True):
     """An undo before its files are compared."""
 
     undo: Undo

@@ -8,9 +8,10 @@ import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast.sandbox.first_shell import limited, waited_for
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
@@ -30,8 +31,7 @@ _FIRST, _READ, _WRITE, _KEPT = range(4)
 _Mount: TypeAlias = tuple[int, int, tuple[str, ...]]  # how deep, in which order there, and the words
 
 
-@dataclass(frozen=True, slots=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True):
     """Starts commands through `bwrap`; `folder` holds the /etc they see, and an unreadable file."""
 
     program: str

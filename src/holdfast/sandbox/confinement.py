@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.sandbox.launch import Launch, Lifetime
 from holdfast.sandbox.network_proxy import read_inside
@@ -14,8 +16,7 @@ from holdfast.sandbox.sandbox import Sandbox
 from holdfast.values import Lift
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """What one command may reach, and what keeps it there."""
 
     sandbox: Sandbox
@@ -40,8 +41,7 @@ class Confinement:
         return self.sandbox.launch(self.profile, argv, environment, lifetime=lifetime)
 
 
-@dataclass(frozen=True, slots=True)
-class Confiner:
+class Confiner(Struct, frozen=True):
     """Confines the commands of one server."""
 
     sandbox: Sandbox

@@ -10,15 +10,16 @@ _ASK_S = 5.0
 
 def git_identity(environment: Mapping[str, str]) -> str:
     """The part of a git configuration that names the user; empty if none is set. Starts git, so it blocks."""
-    found = {key: value for key in _KEYS if (value := _setting(f"user.{key}", environment))}
-    lines = [f"\t{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
+    found = _settings(environment)
+    lines = [f"\t{key} = {json.dumps(found[key], ensure_ascii=False)}" for key in _KEYS if found.get(key)]
     return "\n".join(["[user]", *lines, ""]) if lines else ""
 
 
-def _setting(key: str, environment: Mapping[str, str]) -> str:
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The printable values of the keys; of several values, git uses the last."""
     try:
-        asked = subprocess.run(  # noqa: S603 - nothing of anybody else's is in it
-            ("git", "config", "--global", "--includes", "--get", key),  # noqa: S607 - as everywhere else
+        asked = subprocess.run(
+            ("git", "config", "--global", "--includes", "-z", "--get-regexp", r"^user\.(name|email)$"),  # noqa: S607 - as everywhere else
             env=dict(environment),
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -29,6 +30,7 @@ def _setting(key: str, environment: Mapping[str, str]) -> str:
             timeout=_ASK_S,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""  # no git, so nobody commits either
-    value = asked.stdout.strip()
-    return value if asked.returncode == 0 and value.isprintable() else ""
+        return {}  # no git, so nobody commits either
+    pairs = (entry.partition("\n") for entry in asked.stdout.split("\0"))
+    values = {name.removeprefix("user."): value.strip() for name, _, value in pairs}
+    return {key: value for key, value in values.items() if value.isprintable()}

@@ -12,9 +12,10 @@ import struct
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.sandbox.first_shell import limited
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
@@ -43,8 +44,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
-@dataclass(frozen=True, slots=True)
-class Landlock:
+class Landlock(Struct, frozen=True):
     """Starts commands from a confined thread; `folder` holds their home and temporary files."""
 
     folder: Path

@@ -4,8 +4,9 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.sandbox.profile import Profile
 
@@ -20,8 +21,7 @@ _REPORT_BYTES_MAX = 4_096
 Lifetime: TypeAlias = Literal["with_server", "connected", "outlives_server"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """How to start a command, as long as the context that it came from is open.
 
     `restrict`, if there is one, confines the calling thread for good, and what it then starts inherits that.

@@ -17,10 +17,11 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.policy.host_rules import HostRules, is_host, plain_name
 
@@ -63,8 +64,7 @@ class _Refused(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyLimits:
+class ProxyLimits(Struct, frozen=True, kw_only=True):
     """How much a command may ask of the proxy at once, and how long each step may take."""
 
     connections: int = CONNECTIONS_MAX
@@ -74,8 +74,7 @@ class ProxyLimits:
     start_s: float = START_S
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What a client asked for: where to connect, and what to send there first."""
 
     host: str

@@ -1,11 +1,12 @@
 """What one command may reach: a value, with a digest that stands in the log."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 MOUNTS_MAX = 256  # of each kind: thousands would take seconds
 SandboxMode: TypeAlias = Literal["auto", "require", "off"]
@@ -13,8 +14,7 @@ SandboxMode: TypeAlias = Literal["auto", "require", "off"]
 NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLimits:
+class ProcessLimits(Struct, frozen=True, kw_only=True):
     """What one command may use; 0 means no limit."""
 
     memory_bytes: int = 0
@@ -22,8 +22,7 @@ class ProcessLimits:
     file_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """What one command may reach; every path is absolute and without links.
 
     The system is readable, the workspace writable, the home folder empty, and nothing else is there.
@@ -107,4 +106,14 @@ class Profile:
     @property
     def digest(self) -> str:
         """Identifies the profile in the log; which process it runs beside is found only when it starts."""
-        return blake2b(msgspec.json.encode(asdict(replace(self, beside=0))), digest_size=16).hexdigest()
+        return blake2b(msgspec.json.encode(replace(self, beside=0)), digest_size=16).hexdigest()
+
+
+class ServerAccess(Struct, frozen=True, kw_only=True):
+    """What one MCP server may reach, beside what its command line names; all paths are absolute."""
+
+    network: NetworkAccess = "on"
+    hosts: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()  # secret files, too
+    caches: bool = False  # whether it shares the caches of package managers in the home folder

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from holdfast.policy.autorun_files import GIT_PROTECTED
 from holdfast.policy.host_rules import EVERY_HOST, host_rules
@@ -21,8 +22,7 @@ _LINK_BYTES_MAX = 4_096
 _LINKS_MAX = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxOptions:
+class SandboxOptions(Struct, frozen=True, kw_only=True):
     """The settings of the sandbox and what they depend on; all paths are absolute.
 
     `own` are Holdfast's own folders and files, which no command ever reaches.

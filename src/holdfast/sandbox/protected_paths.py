@@ -13,6 +13,7 @@ with too many folders to look at, the earlier state stays the one to compare wit
 looked at again; `is_complete` says so, and no command runs there without asking.
 """
 
+import dataclasses
 import errno
 import logging
 import os
@@ -21,11 +22,13 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
+from msgspec import Struct, field
+
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.autorun_files import (
     GIT_ALTERNATES,
     GIT_PROTECTED,
@@ -34,7 +37,6 @@ from holdfast.policy.autorun_files import (
     is_protected,
     is_protected_link,
 )
-from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.quarantine import ChangeKind, CopyBudget, Quarantine, QuarantinedChange
 
 _log = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ _SKIPPED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
     """A protected path as it is: what identifies it and its contents, as far as they are kept."""
 
@@ -68,15 +70,18 @@ class _Entry:
     mode: int
     size: int
     changed_ns: int
-    contents: bytes | None = field(default=None, compare=False)  # a link's target, or a file's bytes
-    is_settled: bool = field(default=True, compare=False)  # its change time was past when it was looked at
+    contents: bytes | None = dataclasses.field(
+        default=None, compare=False
+    )  # a link's target, or a file's bytes
+    is_settled: bool = dataclasses.field(
+        default=True, compare=False
+    )  # its change time was past when it was looked at
 
 
 _Names: TypeAlias = tuple[tuple[str, bool], ...]  # paths in a folder, and whether each is protected
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(Struct):
     """What one look at a workspace found."""
 
     folders: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -90,8 +95,7 @@ class _Look:
 _Change: TypeAlias = tuple[str, ChangeKind]
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """A workspace under watch: how it should be, and who runs in it."""
 
     look: _Look
@@ -116,8 +120,7 @@ class _State:
         return not (self.watches or self.is_blind or self.stuck)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchReport:
+class WatchReport(Struct, frozen=True, kw_only=True):
     """How a command left the protected paths."""
 
     changes: tuple[QuarantinedChange, ...] = ()
@@ -125,7 +128,7 @@ class WatchReport:
     complete: bool = True  # False: there are more folders than can be looked at
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PathWatch:
     """One command under watch; `approved` are the protected paths that it may change."""
 
@@ -466,7 +469,7 @@ def _note(root_fd: int, path: str, found: os.stat_result, *, look: _Look, earlie
         contents = _contents(root_fd, path, entry, look)
     look.kept_bytes += len(contents or b"")
     is_settled = look.at_ns - found.st_ctime_ns > _TICK_NS
-    look.entries[path] = replace(entry, contents=contents, is_settled=is_settled)
+    look.entries[path] = dataclasses.replace(entry, contents=contents, is_settled=is_settled)
 
 
 def _contents(root_fd: int, path: str, entry: _Entry, look: _Look) -> bytes | None:

@@ -5,11 +5,11 @@ import json
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 COPY_BYTES_MAX = 64 * 1024 * 1024
 COPY_ENTRIES_MAX = 10_000
@@ -59,8 +59,7 @@ def readable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(Struct, frozen=True):
     """A folder in the data directory; each change gets a folder of its own. All methods block."""
 
     folder: Path
@@ -229,8 +228,7 @@ class _TooMuch(Exception):
     """More than is copied to another disk."""
 
 
-@dataclass(slots=True)
-class CopyBudget:
+class CopyBudget(Struct):
     """How much may still be copied to another disk: by one comparison, or to put one entry back."""
 
     entries: int = COPY_ENTRIES_MAX
@@ -245,8 +243,7 @@ class CopyBudget:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(Struct, frozen=True):
     """Copies files, folders and links without following any; other kinds are left out."""
 
     budget: CopyBudget

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock
@@ -16,8 +17,7 @@ class SandboxRefused(OSError):
     """A sandbox is required, and none holds here; the text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """What commands of this server run in; `why` says what is missing, and is empty if nothing is."""
 
     confines: Backend | None = None
@@ -92,7 +92,7 @@ def open_sandbox(mode: SandboxMode, folder: Path, *, search: str, git_config: st
         except (OSError, SelfTestFailed) as error:
             reasons.append(f"{opened.name}: {error}")
             continue
-        missing = [each.name for each in fields(held) if not getattr(held, each.name)]
+        missing = [name for name in held.__struct_fields__ if not getattr(held, name)]
         if not missing:
             return Sandbox(opened, held, " ".join(reasons))
         reasons.append(f"{opened.name} doesn't enforce: {', '.join(missing)}.")

@@ -8,9 +8,10 @@ import errno
 import platform
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 # Which sockets a command can open. "all": the network is the machine's, so Unix sockets are refused, because
 # the abstract ones of other programs are in it. "own": it has a network of its own. "pairs": none but
@@ -90,8 +91,7 @@ _SHARED = (
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     audit: int
     column: Literal[0, 1]
     has_x32: bool = False

@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+
+from msgspec import Struct
 
 from holdfast.sandbox.launch import Backend
 from holdfast.sandbox.profile import Profile
@@ -26,8 +27,7 @@ class SelfTestFailed(Exception):
     """The sandbox could not run a command at all; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """What the self-test showed: each is True if every attempt to get around it failed."""
 
     writes: bool = False  # nothing outside the workspace can be written
@@ -49,8 +49,7 @@ def self_test(backend: Backend, folder: Path, *, within_s: float = TEST_S) -> He
             return stage.held(output)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """What the attack aims at, all made for it: files, a process, a port."""
 
     place: Path

@@ -7,12 +7,11 @@ environment names is writable, and what package runners write goes to folders of
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.sandbox.network_proxy import read_inside
-from holdfast.sandbox.profile import NetworkAccess, Profile
+from holdfast.sandbox.profile import Profile, ServerAccess
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, is_in, outermost, toolchains
 from holdfast.sandbox.workspace_scan import WorkspaceScan
 
@@ -27,17 +26,6 @@ _NOT_WRITABLE = (*SYSTEM_FOLDERS, "/etc", "/proc", "/sys", "/dev", "/run", "/boo
 _REPLACED = ("/tmp", "/var/tmp", "/run", "/etc")  # noqa: S108 - a server has its own
 _BETWEEN = re.compile(r"[\s=:,;'\"]+")
 _WORDS_MAX = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAccess:
-    """What one server may reach, beside what its command line names; all paths are absolute."""
-
-    network: NetworkAccess = "on"
-    hosts: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    read: tuple[str, ...] = ()  # secret files, too
-    caches: bool = False  # whether it shares the caches of package managers in the home folder
 
 
 class ServerProfiles:

@@ -5,14 +5,14 @@ import os
 import shutil
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OWNER_OF = 0xB701  # NS_GET_USERNS: the user namespace that a namespace belongs to
 _BASH = "/bin/bash"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedNetwork:
+class SharedNetwork(Struct, frozen=True):
     """A network that a command is started in; its descriptors are open while the context is."""
 
     enter: tuple[str, ...]  # the words before the command that enter it

@@ -1,7 +1,5 @@
 """One line about the sandbox, for `doctor`, the health route, the page and the terminal."""
 
-from dataclasses import fields
-
 from holdfast.sandbox.profile import NetworkAccess, SandboxMode
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.values import ApprovalMode
@@ -16,7 +14,7 @@ _NETWORK: dict[NetworkAccess, str] = {
 def is_held(sandbox: Sandbox) -> bool:
     """Whether the self-test showed that everything holds."""
     return sandbox.confines is not None and all(
-        getattr(sandbox.held, each.name) for each in fields(sandbox.held)
+        getattr(sandbox.held, name) for name in sandbox.held.__struct_fields__
     )
 
 

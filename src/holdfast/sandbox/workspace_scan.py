@@ -11,7 +11,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
 from holdfast.policy.secret_names import MAY_BE_PLAIN, holds_token, is_secret
@@ -34,8 +35,7 @@ _CACHES = frozenset((
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What of a folder is secret and what is protected: absolute paths, without links."""
 
     secret: tuple[str, ...] = ()
@@ -46,8 +46,7 @@ class Found:
     known: bool = True  # False: this isn't all
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     stamp: tuple[int, int, int]
     settled: bool
     entries: int = 0
@@ -58,8 +57,7 @@ class _Folder:
     below: list[str] = field(default_factory=list[str])
 
 
-@dataclass(slots=True)
-class _Root:
+class _Root(Struct):
     """The remembered state of a scanned folder.
 
     Targets of links with secret names stay in it: without the link, their own names don't show the secret.

@@ -25,14 +25,13 @@ from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
-from holdfast.server.access.budgets import KeyBudgets
+from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
 from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import LazyEndpoints, RouteParts
@@ -50,9 +49,8 @@ from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 from holdfast.server.upkeep.disconnects import Disconnects
-from holdfast.server.upkeep.foreign_purges import ForeignPurges
 from holdfast.server.upkeep.list_changes import publish_list_changes
-from holdfast.server.upkeep.purging import Purges
+from holdfast.server.upkeep.purging import ForeignPurges, Purges
 from holdfast.server.upkeep.thinning import Thinning
 
 _log = logging.getLogger(__name__)

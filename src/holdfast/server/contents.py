@@ -5,11 +5,11 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.redaction import Redactor

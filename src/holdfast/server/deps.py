@@ -1,7 +1,8 @@
 """The dependencies of the routes."""
 
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.folds.metrics import Metrics
@@ -11,10 +12,9 @@ from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
-from holdfast.server.access.budgets import KeyBudgets
+from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
@@ -28,8 +28,7 @@ from holdfast.server.streams.stream import Streams
 _Part = TypeVar("_Part")
 
 
-@dataclass(frozen=True, slots=True)
-class RouteDeps:
+class RouteDeps(Struct, frozen=True):
     """One of each, made with the application; all routes share them."""
 
     agent: AgentDeps

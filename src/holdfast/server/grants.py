@@ -11,7 +11,9 @@ from holdfast.api.approvals import GrantList, GrantRevoked, GrantShown
 from holdfast.policy.grants import describe
 from holdfast.runner.session_grants import SessionGrant, session_grants
 from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.routing import Endpoint
 from holdfast.server.transport.bodies import json_response, whole_number
 
 PAGE_MAX = 200
@@ -98,3 +100,9 @@ def _of_session(granted: e.GrantAdded, session_id: str) -> GrantShown:
         by=granted.by,
         created_at=granted.at_ms / 1000,
     )
+
+
+def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
+    """What the endpoints do."""
+    grants = GrantRoutes(parts.deps)
+    return {"grants.list": grants.list, "grants.revoke": grants.revoke}

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 from typing_extensions import override
 from yarl import URL
 
@@ -46,16 +47,14 @@ class HttpsOnly(PublicOnly):
         PublicOnly.insist_on_url(self, url)
 
 
-@dataclass(frozen=True, slots=True)
-class _Image:
+class _Image(Struct, frozen=True):
     """The result of fetching a URL."""
 
     media_type: str
     data: str  # in base64
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedImage:
+class _NamedImage(Struct, frozen=True):
     """A part of a message that names an image by its address."""
 
     part: Raw

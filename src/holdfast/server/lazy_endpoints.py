@@ -33,7 +33,7 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "conversations": "openai.endpoints",
         "docs": "docs_page",
         "files": "files.routes",
-        "grants": "runs.endpoints",
+        "grants": "grants",
         "health": "health",
         "inputs": "runs.endpoints",
         "keys": "access.endpoints",

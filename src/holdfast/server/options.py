@@ -1,22 +1,28 @@
 """The options of a server: who has access, from where, and all limits."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.limits import LimitSettings
 from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
-from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
+from holdfast.targets import Target
+from holdfast.values import RelayKeep
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
+    from holdfast.models.call_deps import CallDeps
     from holdfast.server.image_urls import ImageUrls
 
+
 MEBIBYTE = 1024 * 1024
+RELAYED_BYTES_MAX = 32 * MEBIBYTE
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -42,8 +48,7 @@ async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
     del name, heard
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """An API key and its name."""
 
     name: str
@@ -57,8 +62,7 @@ class ApiKey:
         return f"ApiKey({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits on what one client may send or hold."""
 
     body_bytes_max: int = _CONFIGURABLE.body_bytes_max
@@ -100,8 +104,27 @@ class Limits:
         return max(self.live_after_s - silent_s, self.live_every_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+class RelayOptions(Struct, frozen=True, kw_only=True):
+    """All options of the relay; without `calls`, nothing is relayed."""
+
+    calls: "CallDeps | None" = None
+    targets: tuple[Target, ...] = ()
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    headers: tuple[str, ...] = ()  # further headers that go up
+    wait_s: float = 60.0  # a longer wait is left to the client
+    hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
+    keep_alive_s: float = 15.0
+    body_bytes_max: int = RELAYED_BYTES_MAX
+    keep: RelayKeep = "usage"
+    join_s: float = 30.0  # how long a call lives after its client has left, if a repeat may join it
+    server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed
+
+
+class ServerOptions(Struct, frozen=True, kw_only=True):
     """All options of a server; with `keys` None, anyone on this machine may use it."""
 
     keys: tuple[ApiKey, ...] | None = None
@@ -127,4 +150,4 @@ class ServerOptions:
     stop_job: ReadJob = _no_job  # returns when it is dead
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what the settings say about each
-    page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page
+    page: Mapping[str, bytes | Path] = field(default_factory=dict[str, bytes | Path])  # see read_page

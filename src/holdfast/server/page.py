@@ -1,11 +1,13 @@
-"""The page: the files of its build, read once and served from memory."""
+"""The page: the files of its build, read once and served from memory, but for the largest."""
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import TypeAlias
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +21,7 @@ INDEX = "index.html"
 HASHED = "assets/"
 _METHODS = ("GET", "HEAD")
 ZIPPED = ".gz"
+HELD_BYTES_MAX = 128 * 1024  # of a file with a hash in its name; few visitors draw diagrams, which take 7 MB
 BUILT = Path(__file__).parents[1] / "web"
 
 # The page loads nothing from other origins, and uses only its own files. This replaces the
@@ -54,27 +57,30 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def read_page(folder: Path | None) -> dict[str, bytes]:
+# The bytes of a file, or where they are.
+Content: TypeAlias = bytes | Path
+
+
+def read_page(folder: Path | None) -> dict[str, Content]:
     """The files of the built page by name; empty if it isn't built. Blocks."""
     if folder is None or not folder.is_dir():
         return {}
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        name: path if name.startswith(HASHED) and path.stat().st_size > HELD_BYTES_MAX else path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and (name := path.relative_to(folder).as_posix())
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of the page: its bytes, plain and compressed, and its headers."""
+class _File(Struct, frozen=True):
+    """A file of the page: its content, plain and compressed, and its headers."""
 
-    body: bytes
-    zipped: bytes | None
+    body: Content
+    zipped: Content | None
     headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, files: Mapping[str, bytes]) -> "_File":
+    def of(cls, name: str, files: Mapping[str, Content]) -> "_File":
         body, zipped = files[name], files.get(name + ZIPPED)
         kind = _KINDS.get(PurePosixPath(name).suffix, "application/octet-stream")
         # Names of built files contain a hash of their content; all others must be revalidated.
@@ -82,7 +88,8 @@ class _File:
         headers = {
             "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
             "Cache-Control": kept,
-            "ETag": f'"{sha256(body).hexdigest()[:32]}"',
+            # A large file's name says which version it is.
+            "ETag": f'"{sha256(name.encode() if isinstance(body, Path) else body).hexdigest()[:32]}"',
         }
         if zipped is not None:
             headers["Vary"] = "Accept-Encoding"
@@ -106,7 +113,7 @@ class PageRoute(Route):
 class PageRoutes:
     """Serves files of the page, and the page itself for its own URLs."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
+    def __init__(self, files: Mapping[str, Content]) -> None:
         self._files = {name: _File.of(name, files) for name in files if not name.endswith(ZIPPED)}
 
     async def show(self, request: Request) -> Response:
@@ -124,8 +131,17 @@ class PageRoutes:
         if has_already(request, file.headers["ETag"]):
             return Response(status_code=304, headers=file.headers)
         if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(file.zipped, 200, {**file.headers, "Content-Encoding": "gzip"})
-        return Response(file.body, 200, file.headers)
+            return await _response(request, file.zipped, {**file.headers, "Content-Encoding": "gzip"})
+        return await _response(request, file.body, file.headers)
+
+
+async def _response(request: Request, content: Content, headers: Mapping[str, str]) -> Response:
+    if isinstance(content, Path):
+        try:
+            content = await asyncio.to_thread(content.read_bytes)
+        except FileNotFoundError:  # another version was installed meanwhile
+            raise no_such_route(request.scope["path"]) from None
+    return Response(content, 200, headers)
 
 
 def _is_place(name: str) -> bool:

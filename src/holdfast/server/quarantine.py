@@ -8,7 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.quarantine import QuarantineDeleted, QuarantineEntry, QuarantineList, QuarantineRestored
+from holdfast.api.server import QuarantineDeleted, QuarantineEntry, QuarantineList, QuarantineRestored
 from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile, readable
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts

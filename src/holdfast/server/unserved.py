@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from holdfast.api.operations import OPERATIONS
@@ -39,9 +40,6 @@ _UNSERVED_BELOW: Mapping[str, str] = MappingProxyType(
     }
 )
 _PARAMETER = re.compile(r"\\\{[^/]*\\\}")
-_SERVED = re.compile(
-    "|".join(_PARAMETER.sub("[^/]+", re.escape(template)) for one in OPERATIONS for template in one.templates)
-)
 _VERSIONS = re.compile("^(/v1)*")
 
 
@@ -58,9 +56,16 @@ def not_of_this_route(path: str) -> str:
 
 def _help(path: str) -> str:
     meant = _VERSIONS.sub("/v1", path.rstrip("/") or "/")
-    if meant != path and _SERVED.fullmatch(meant):
+    if meant != path and _served().fullmatch(meant):
         return f"Did you mean {meant}? Your client's base URL must end with /v1, once, without a slash"
     if said := not_of_this_route(path):
         return said
     word = path.removeprefix("/v1/").partition("/")[0] if path.startswith("/v1/") else ""
     return f"This server doesn't serve {UNSERVED[word]}" if word in UNSERVED else ""
+
+
+@cache
+def _served() -> re.Pattern[str]:
+    """Matches the paths of all operations."""
+    templates = (template for one in OPERATIONS for template in one.templates)
+    return re.compile("|".join(_PARAMETER.sub("[^/]+", re.escape(template)) for template in templates))

@@ -7,12 +7,12 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast, overload
 
 import msgspec
+from msgspec import Struct
 from typing_extensions import override
 
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolCall, ToolResult, ToolTraits
@@ -37,8 +37,7 @@ DepsOf: TypeAlias = Callable[[str], object]  # the dependencies of a run
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Importable:
+class Importable(Struct, frozen=True):
     """Where a child process finds a function: in a module, or in the script that is being run."""
 
     module: str
@@ -46,8 +45,7 @@ class Importable:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildOptions:
+class ChildOptions(Struct, frozen=True, kw_only=True):
     """Where a child runs, for how long, and which call it belongs to."""
 
     cwd: str
@@ -56,8 +54,7 @@ class ChildOptions:
     patience_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionResult:
+class FunctionResult(Struct, frozen=True, kw_only=True):
     """The result of a function in a child: its value, its error, or neither if the child did not finish."""
 
     ended: ProcessEnd

@@ -1,13 +1,12 @@
 """Recall: the agent looks through earlier conversations of the one who asks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 from typing_extensions import override
 
 from holdfast import events as e
@@ -48,8 +47,7 @@ class SearchSessionsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     seq: Annotated[int, Meta(ge=0, description="The seq to open, with session_id.")] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Whose:
+class _Whose(Struct, frozen=True):
     """Whose conversations may be found: those of a chat on a platform, or else those of an API key."""
 
     key: str

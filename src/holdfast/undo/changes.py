@@ -1,9 +1,10 @@
 """What runs changed, file by file: found by comparing the snapshots around their turns."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.folds.run import Run
 from holdfast.tools.files.edits import unified_diff
@@ -15,8 +16,7 @@ ChangeKind: TypeAlias = Literal["created", "changed", "deleted", "mode"]
 DIFF_BYTES_MAX: Final = 512 * 1024  # of one side; a longer file is only named
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A file before and after; `interleaved` if someone else changed it between two turns."""
 
     path: bytes
@@ -52,8 +52,7 @@ def composed(turns: Iterable[tuple[bytes, bytes]], read: Callable[[bytes], Tree]
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """The roots before and after each turn of some runs.
 
     `unknown` is true if the state after one of them was never stored.
@@ -86,8 +85,7 @@ def turns_of(runs: Iterable[Run], snapshots: Snapshots, *, now: bytes | None) ->
     return Turns(tuple(roots), unknown, tuple(dict.fromkeys(why_not)))
 
 
-@dataclass(frozen=True, slots=True)
-class ShownChange:
+class ShownChange(Struct, frozen=True):
     """A change as people read it."""
 
     diff: str

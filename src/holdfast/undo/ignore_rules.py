@@ -5,9 +5,10 @@ pattern with more than two `**` is dropped, which covers more files and not fewe
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 # Files that tools can generate again, ignored even if no .gitignore lists them.
 CACHES: Final = """\
@@ -41,16 +42,14 @@ _POSIX: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
     by_name: bool  # matches the last part of a path, at any depth
     folders_only: bool
     ignores: bool  # False for a pattern that begins with "!"
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True):
     """The patterns of one file; the last one that matches decides."""
 
     rules: tuple[_Rule, ...] = ()

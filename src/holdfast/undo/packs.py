@@ -8,10 +8,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from hashlib import sha1
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 Kind: TypeAlias = Literal["tree", "blob"]
 
@@ -132,8 +133,7 @@ def _inflated(fd: int, offset: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-@dataclass(slots=True)
-class PackWriter:
+class PackWriter(Struct):
     """Collects objects in a temporary file; `finish` makes a pack of it, and nothing is kept without that."""
 
     folder: Path

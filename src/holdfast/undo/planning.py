@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from stat import S_IFLNK, S_IFMT, S_IFREG
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.folds.run import Run
 from holdfast.undo.changes import Change, Turns, composed, turns_of
@@ -37,8 +38,7 @@ class CannotUndo(Exception):
         self.code: CannotUndoCode = code
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A change, how its file is now, and whether other runs took part."""
 
     change: Change
@@ -74,8 +74,7 @@ class FileChange:
         return "" if self.is_certain else "the server stopped during the run, so others may have changed it"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChanges:
+class FoundChanges(Struct, frozen=True):
     """What some runs changed in their workspace."""
 
     workspace: str

@@ -12,13 +12,13 @@ import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.undo.packs import object_name
 from holdfast.undo.trees import Entry
@@ -82,8 +82,7 @@ def state_of(entry: Entry | None) -> tuple[int, bytes]:
     return (0, b"") if entry is None else (entry.mode, entry.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """What became of a plan: `done` files are as wanted; the others are named with the reason."""
 
     done: int

@@ -8,9 +8,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.undo.ignore_rules import CACHES, IgnoreRules, parse_rules
@@ -36,8 +37,7 @@ class TooMuch(ScanStopped):
     """The workspace is beyond a limit, and will be the next time too."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScanLimits:
+class ScanLimits(Struct, frozen=True):
     """How much of a workspace is stored, and how long that may take."""
 
     seconds: float = 20.0
@@ -50,8 +50,7 @@ Stamp: TypeAlias = tuple[int, int, int, int, int]  # mode, size, mtime, ctime, i
 Known: TypeAlias = dict[str, tuple[Stamp, bytes]]  # by path; only of files that had settled
 
 
-@dataclass(frozen=True, slots=True)
-class NotCovered:
+class NotCovered(Struct, frozen=True):
     """A file or folder that is not stored; `mark` changes if a file does, as far as its times tell."""
 
     path: str
@@ -63,8 +62,7 @@ def _nothing_known() -> Known:
     return {}
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(Struct):
     """A workspace at one time."""
 
     root: bytes = b""  # the name of its tree
@@ -79,8 +77,7 @@ class Scanned:
 Put: TypeAlias = Callable[[Kind, bytes, bytes], None]  # kind, data, name
 
 
-@dataclass(slots=True)
-class _Scan:
+class _Scan(Struct):
     """One scan under way."""
 
     put: Put

@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,9 +19,10 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
-from holdfast.policy.path_facts import is_within
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name
@@ -39,8 +39,7 @@ _LINGER_S: Final = 1.0
 _REFUSED_S: Final = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Whose snapshot it is, and under which label it is kept."""
 
     session_id: str
@@ -48,8 +47,7 @@ class Place:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A stored workspace: `name` is its id, `root` the tree of its files."""
 
     name: bytes
@@ -58,8 +56,7 @@ class Snapshot:
     not_covered: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoSnapshot:
+class NoSnapshot(Struct, frozen=True):
     """Nothing was stored; `why` completes "There is no snapshot, because …"."""
 
     why: str
@@ -73,8 +70,7 @@ class _Cache(msgspec.Struct):
     known: Known
 
 
-@dataclass(slots=True)
-class _OpenTurn:
+class _OpenTurn(Struct):
     workspace: str
     overlaps: set[str] = field(default_factory=set[str])
 

@@ -1,15 +1,15 @@
 """Stored folders: git's tree objects, and what differs between two of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.undo.packs import NAME_BYTES, object_name
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file, a link or a folder: its type with its permissions, and the name of its contents."""
 
     mode: int

@@ -4,8 +4,10 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from features.channels.lab import ME, echo, options_for, said, served_channels, until
 from features.channels.slack import slack_lab

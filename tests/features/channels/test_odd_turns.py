@@ -1,8 +1,9 @@
 """Turns that a talk can take: files as answers, other bots, deleted sessions, results nobody asked for."""
 
-import dataclasses
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
 
 from agent.world import World, process
 from features.channels.discord import lab as discord_lab
@@ -140,7 +141,7 @@ def test_a_failed_trigger_does_not_tell_people_to_retry_something_else() -> None
 def test_what_waits_in_a_session_that_is_deleted_is_said_to_be_gone_once() -> None:
     """P14: nothing is dropped in silence."""
     session, state = SessionFold(), channel_of()
-    state.awaited["m2"] = dataclasses.replace(state.awaited["m"], message_id="m2")
+    state.awaited["m2"] = replace(state.awaited["m"], message_id="m2")
     log: list[e.Event] = [
         e.SessionCreated(at_ms=1, epoch="e"),
         e.MessageAccepted(at_ms=1, message_id="m", text="hi", mode="queue"),

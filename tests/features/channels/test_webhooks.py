@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from yarl import URL
 
 from agent.world import World, process

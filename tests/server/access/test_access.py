@@ -1,7 +1,8 @@
 """Who comes in: keys, cookies, hosts and origins; and what every answer carries."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, ServerOptions

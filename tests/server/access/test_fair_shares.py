@@ -1,8 +1,9 @@
 """Two keys on one server: one takes everything it can get, and the other is served all the same."""
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent.world import messages
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait

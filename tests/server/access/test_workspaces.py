@@ -3,9 +3,10 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.api.operations import OPERATIONS

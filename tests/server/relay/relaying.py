@@ -2,15 +2,14 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anthropic
 import openai
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer
-from holdfast.server.options import ServerOptions
-from holdfast.server.relay.options import RelayOptions
+from holdfast.server.options import RelayOptions, ServerOptions
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from serving import PATIENT, Served, Setting, served
 

@@ -1,12 +1,14 @@
 """Every interface answers approvals through one function: the same choice has the same effect on each."""
 
+import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import messages
@@ -50,7 +52,7 @@ class OfferingJudge(ConfiguredJudge):
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         found = ConfiguredJudge.verdict(self, action, grants, workspace=workspace)
         is_ruleless = isinstance(found, NeedsApproval) and RULELESS in action.summary
-        return replace(found, offers=()) if is_ruleless else found
+        return dataclasses.replace(found, offers=()) if is_ruleless else found
 
     @override
     def rule(

@@ -1,7 +1,8 @@
 """Lists of runs and the places of those that wait."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, insufficient_quota

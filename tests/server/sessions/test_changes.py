@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.folds.rows import SessionRow

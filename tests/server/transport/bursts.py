@@ -14,12 +14,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import aiohttp
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.journal.sqlite.store import SqliteStore

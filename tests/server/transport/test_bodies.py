@@ -1,12 +1,12 @@
 """Bodies of very many pieces are refused by their shape; a text is one piece whatever is written in it."""
 
 import json
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.api.sessions import RewindRequest
 from holdfast.server.options import Limits

@@ -3,7 +3,8 @@
 import asyncio
 import socket
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, Limits, ServerOptions

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sandbox.profile import MOUNTS_MAX
-from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
+from holdfast.sandbox.profile import MOUNTS_MAX, ServerAccess
+from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
 from sandbox.confined_world import HAS_BUBBLEWRAP, one_sandbox

@@ -4,10 +4,10 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
 from ports import reserved_port

@@ -5,11 +5,11 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.tools.mcp.process import Exited
 from holdfast.tools.mcp.servers import BadMcpServer, McpServerConfig, marker_run

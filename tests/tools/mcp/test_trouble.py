@@ -1,14 +1,15 @@
 """Servers that die, hang, flood or never begin: a tool error each time, and never more than that."""
 
 import asyncio
+import dataclasses
 import os
 import signal
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.tools.mcp.servers import McpServerConfig
@@ -140,7 +141,7 @@ async def test_a_tool_of_a_server_that_does_not_come_back_was_not_started(
     config = raw(tools=["die"])
     link = tmp_path / "python"
     await asyncio.to_thread(link.symlink_to, config.command[0])
-    config = replace(config, command=(str(link), *config.command[1:]))
+    config = dataclasses.replace(config, command=(str(link), *config.command[1:]))
     async with servers(config, patience=replace(QUICK, wait_s=0.2)) as of:
         tool = await named(of, tool="die")
         await asyncio.to_thread(link.unlink)

@@ -1,8 +1,9 @@
 """What goes wrong with requests to the fake Discord, and on its gateway: the steps of its scripts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from holdfast.chaos.exchanges import (
     Accept,
@@ -42,8 +43,7 @@ def refused(status: int, code: int, text: str, errors: Mapping[str, Any] | None 
     return answered(body | ({"errors": dict(errors)} if errors else {}), status=status)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordLimit:
+class DiscordLimit(Struct, frozen=True):
     """429: a limit of this route, or of the whole bot if the scope is `global`."""
 
     seconds: float = 1.0
@@ -68,8 +68,7 @@ class DiscordLimit:
         exchange.answer = answered(body, status=429, headers=headers)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordError:
+class DiscordError(Struct, frozen=True):
     """Any other failure: `code` is Discord's own."""
 
     text: str = "Missing Access"
@@ -81,8 +80,7 @@ class DiscordError:
         exchange.answer = refused(self.status, self.code, self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSocket:
+class CloseSocket(Struct, frozen=True):
     """Close the gateway's socket with a code: 4004, 4013 and 4014 are final."""
 
     code: int = 4000
@@ -92,8 +90,7 @@ class CloseSocket:
         exchange.status = self.code
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(Struct, frozen=True):
     """Answer nothing: a heartbeat without its acknowledgement, or an event that is lost."""
 
     async def perform(self, exchange: Exchange) -> None:

@@ -5,8 +5,9 @@ The rules are tried at each place in this order, and the first that fits wins, a
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 DEPTH_MAX = 20
 ZERO_WIDTH = "\u200b"  # nobody sees it
@@ -40,8 +41,7 @@ _LINE_STARTS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 
 
-@dataclass(slots=True)
-class ReadMarkdown:
+class ReadMarkdown(Struct):
     """What people see, and what is formatted: kinds with their text or address."""
 
     text: str = ""

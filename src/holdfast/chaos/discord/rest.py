@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from holdfast.chaos.discord import shapes
 from holdfast.chaos.discord.faults import DiscordAnswer, answered
@@ -21,8 +22,7 @@ NAME_CHARS_MAX, DESCRIPTION_CHARS_MAX = 32, 100  # of a command
 FILE_BYTES_MAX = 10 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A request: what its path names, its query, its body and its files."""
 
     path: Mapping[str, str]
@@ -187,8 +187,7 @@ async def _follow_up(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     return answered(follow_up(world, asked.path, {**asked.fields, **_checked(asked.fields, has_files=False)}))
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """A request by its method and path; scripts name it by its name."""
 
     method: str

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.chaos.discord.faults import CloseSocket, Double, Ignore, ResetConnection, Reverse
 from holdfast.chaos.discord.shapes import MESSAGE_CONTENT
@@ -16,8 +17,7 @@ GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES = 1 << 0, 1 << 9, 1 << 12
 ALL_INTENTS = (1 << 26) - 1
 
 
-@dataclass(slots=True)
-class GatewaySession:
+class GatewaySession(Struct):
     """What one connection after another is sent, as long as it resumes."""
 
     session_id: str

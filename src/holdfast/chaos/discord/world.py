@@ -3,8 +3,9 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.chaos.discord import shapes
 from holdfast.chaos.discord.markup import read_markdown
@@ -20,8 +21,7 @@ FOLLOW_UP_S = 900.0
 _MENTION = re.compile(r"<@!?(\d+)>")
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordCall:
+class DiscordCall(Struct, frozen=True):
     """A request that arrived: which one, for which channel, with what, and what became of it."""
 
     name: str
@@ -32,8 +32,7 @@ class DiscordCall:
     at_s: float = 0.0  # on a clock that never goes back
 
 
-@dataclass(slots=True)
-class Channel:
+class Channel(Struct):
     """A conversation as its people see it: messages by id, in the order in which they came."""
 
     channel_id: str
@@ -86,8 +85,7 @@ class Channel:
         return [read_markdown(one["content"]).text for one in ours]
 
 
-@dataclass(slots=True)
-class DiscordInteraction:
+class DiscordInteraction(Struct):
     """A click or a command; `answer` is what the bot did about it."""
 
     interaction_id: str

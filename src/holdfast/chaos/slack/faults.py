@@ -1,7 +1,8 @@
 """What goes wrong with requests to the fake Slack, and on its sockets: the steps of its scripts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.chaos.exchanges import (
     Accept,
@@ -15,8 +16,7 @@ from holdfast.chaos.exchanges import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SlackLimit:
+class SlackLimit(Struct, frozen=True):
     """429 with `Retry-After`."""
 
     seconds: int = 1
@@ -27,8 +27,7 @@ class SlackLimit:
         exchange.status, exchange.headers = 429, {"Retry-After": str(self.seconds)}
 
 
-@dataclass(frozen=True, slots=True)
-class SlackError:
+class SlackError(Struct, frozen=True):
     """Any other failure, in Slack's word for it; those are answered with 200."""
 
     error: str = "edit_window_closed"
@@ -39,8 +38,7 @@ class SlackError:
         exchange.answer, exchange.status = slack_failure(self.error), self.status
 
 
-@dataclass(frozen=True, slots=True)
-class LoseEvent:
+class LoseEvent(Struct, frozen=True):
     """Tell nobody of it."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -48,8 +46,7 @@ class LoseEvent:
         exchange.is_lost = True
 
 
-@dataclass(frozen=True, slots=True)
-class MissAcknowledgement:
+class MissAcknowledgement(Struct, frozen=True):
     """Don't hear its acknowledgement: it is told again, as after three slow seconds."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -57,8 +54,7 @@ class MissAcknowledgement:
         exchange.is_deaf = True
 
 
-@dataclass(frozen=True, slots=True)
-class Forge:
+class Forge(Struct, frozen=True):
     """Sign it with another secret, as someone who isn't Slack would. Only for what is delivered over HTTP."""
 
     async def perform(self, exchange: Exchange) -> None:
@@ -66,8 +62,7 @@ class Forge:
         exchange.signature = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Backdate:
+class Backdate(Struct, frozen=True):
     """Sign it as of ten minutes ago, as in a recording that is played again. Only over HTTP."""
 
     async def perform(self, exchange: Exchange) -> None:

@@ -5,13 +5,13 @@ import hmac
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+from msgspec import Struct, field
 
 from holdfast.chaos.exchanges import Exchange, Scripts
 from holdfast.chaos.gates import Gate, Notifier
@@ -22,8 +22,7 @@ OLD_S = 600
 AGENT = "Slackbot 1.0 (+https://api.slack.com/robots)"
 
 
-@dataclass(slots=True)
-class SlackHook:
+class SlackHook(Struct):
     """Calls the app at `url`, many at once; while that is empty, sockets are used."""
 
     scripts: Scripts

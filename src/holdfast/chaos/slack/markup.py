@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 _CONTROL = re.compile(r"<([^<>]*)>")
 _ESCAPES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
-@dataclass(frozen=True, slots=True)
-class SlackText:
+class SlackText(Struct, frozen=True):
     """What people see of a text, the addresses that it links to, and whom it calls."""
 
     shown: str
@@ -37,8 +37,7 @@ def read_text(source: str) -> SlackText:
     return SlackText(shown, tuple(links), tuple(calls))
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Gathers what blocks show."""
 
     lines: list[str] = field(default_factory=list[str])

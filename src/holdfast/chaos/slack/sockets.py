@@ -3,10 +3,10 @@
 import asyncio
 import json
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import WSMsgType, web
+from msgspec import Struct, field
 
 from holdfast.chaos.exchanges import Exchange, Scripts
 from holdfast.chaos.gates import Notifier
@@ -18,8 +18,7 @@ LATE_S = 1.0  # how long one that is told in another order waits for the next
 WAITING_MAX = 10_000
 
 
-@dataclass(slots=True)
-class Envelope:
+class Envelope(Struct):
     """Something that Slack tells the app, until it is acknowledged."""
 
     envelope_id: str
@@ -44,8 +43,7 @@ class Envelope:
         return json.dumps(shown)
 
 
-@dataclass(slots=True)
-class SlackSockets:
+class SlackSockets(Struct):
     """All sockets of the app. While none is open, what happens is lost to it."""
 
     scripts: Scripts

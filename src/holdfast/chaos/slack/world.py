@@ -1,8 +1,9 @@
 """What the fake Slack knows: conversations, their messages, files, and a record of every request."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.slack.markup import read_message
@@ -25,8 +26,7 @@ SCOPES: Sequence[str] = (
 TEAM, APP, BOT_USER, BOT = "T0FAKE", "A0FAKE", "U0BOT", "B0BOT"
 
 
-@dataclass(frozen=True, slots=True)
-class SlackCall:
+class SlackCall(Struct, frozen=True):
     """A request that arrived: its method and arguments, and whether it was carried out."""
 
     method: str
@@ -35,8 +35,7 @@ class SlackCall:
     ts: str = ""
 
 
-@dataclass(slots=True)
-class SlackConversation:
+class SlackConversation(Struct):
     """A conversation as its people see it: messages by ts, in the order in which they came."""
 
     channel: str

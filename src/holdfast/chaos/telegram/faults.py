@@ -1,7 +1,8 @@
 """What goes wrong with a request to the fake Telegram: the steps of its scripts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.chaos.exchanges import (
     Accept,
@@ -15,8 +16,7 @@ from holdfast.chaos.exchanges import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TooManyRequests:
+class TooManyRequests(Struct, frozen=True):
     """RefuseWith with 429: too many requests."""
 
     seconds: int = 1
@@ -28,8 +28,7 @@ class TooManyRequests:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseWith:
+class RefuseWith(Struct, frozen=True):
     """RefuseWith with a status and Telegram's words for it."""
 
     text: str = "Bad Request: message can't be edited"

@@ -1,8 +1,9 @@
 """Telegram's HTML: reads it as Telegram does, into the text that people see and its entities."""
 
 import re
-from dataclasses import dataclass, field
 from html import unescape
+
+from msgspec import Struct, field
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)([^<>]*)>")
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});")
@@ -30,16 +31,14 @@ class CannotParse(Exception):
     """The text is not what Telegram takes as HTML; the text says why, in Telegram's words."""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     tag: str
     at: int
     attributes: dict[str, str]
     language: str = ""
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     text: list[str] = field(default_factory=list[str])
     length: int = 0  # in UTF-16 units
     entities: list[dict[str, object]] = field(default_factory=list[dict[str, object]])

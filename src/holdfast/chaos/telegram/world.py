@@ -1,8 +1,9 @@
 """What the fake Telegram knows: chats, their messages, updates that wait, and a record of every request."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.chaos.gates import Notifier
 
@@ -12,8 +13,7 @@ FIRST_UPDATE = 7_000_001
 BOT_ID = 4242
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request that arrived: its method and parameters, and whether it was carried out."""
 
     method: str
@@ -22,8 +22,7 @@ class Call:
     message_id: int = 0
 
 
-@dataclass(slots=True)
-class Webhook:
+class Webhook(Struct):
     """Where updates are delivered instead of being fetched, and what went wrong there last."""
 
     url: str
@@ -32,8 +31,7 @@ class Webhook:
     error_s: int = 0
 
 
-@dataclass(slots=True)
-class Chat:
+class Chat(Struct):
     """A conversation as its people see it: messages by id, in the order in which they came."""
 
     chat_id: int

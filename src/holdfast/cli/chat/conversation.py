@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import __version__
 from holdfast import events as e
@@ -69,8 +69,7 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     return with_server(flags, work, works="all", patience=PATIENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundSession:
+class _FoundSession(Struct, frozen=True):
     """A session that can be opened: the end of its transcript, and its open runs, the oldest first."""
 
     session_id: str

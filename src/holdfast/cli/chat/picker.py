@@ -1,7 +1,8 @@
 """A list that a person chooses from: arrow keys, a filter that is typed, Enter and Esc."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.cli.ask_menu import POINTER
 from holdfast.safe_text import columns_of, cut, safe_line
@@ -10,8 +11,7 @@ ROWS_SHOWN = 12
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class PickerRow:
+class PickerRow(Struct, frozen=True):
     """One thing to choose: the line that chooses it, what it is called, and something beside that."""
 
     line: str

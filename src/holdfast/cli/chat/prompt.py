@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prompt_toolkit import ANSI, PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -41,8 +41,7 @@ TICK_S = 0.5
 PAGE_ROWS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(Struct, frozen=True):
     """A line, and the ask or the message that it was sent about, if any."""
 
     line: str
@@ -84,8 +83,7 @@ class SilentInput(Vt100Input):
         return [KeyPress(Keys.ControlM, key.data) if key.key is Keys.ControlJ else key for key in keys]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptDevice:
+class PromptDevice(Struct, frozen=True):
     """A prompt's input, output and clock; by default the terminal of this process."""
 
     keyboard: Input | None = None
@@ -97,8 +95,7 @@ def _nothing() -> None:
     """No act is bound to the key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptActs:
+class PromptActs(Struct, frozen=True, kw_only=True):
     """The actions of additional keys."""
 
     interrupt: Callable[[], None] = _nothing  # Ctrl-C

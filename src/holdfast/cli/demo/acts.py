@@ -1,8 +1,9 @@
 """The acts of the tour: what goes wrong in each, as scripts of the misbehaving model."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from holdfast.chaos import CallTool, Drop, Hang, SayWords, Script, SeenRequest, rate_limited_s
 from holdfast.host.demo_model import last_said
@@ -18,8 +19,7 @@ LONG = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(Struct, frozen=True, kw_only=True):
     """How fast the tour goes: the watchdogs' patience, and how quickly the model answers."""
 
     first_event_s: float
@@ -32,8 +32,7 @@ CALM = Pace(first_event_s=4, word_s=0.06, limit_s=3, words_before_kill=25)
 FAST = Pace(first_event_s=1, word_s=0.005, limit_s=1, words_before_kill=10)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class Act(Struct, frozen=True, kw_only=True):
     """One thing that goes wrong."""
 
     said: str

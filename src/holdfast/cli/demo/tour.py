@@ -5,9 +5,10 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
@@ -27,8 +28,7 @@ class NotAsPromised(Exception):
     """The tour saw something other than what it's about to claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoStage:
+class DemoStage(Struct, frozen=True):
     """The dependencies of every act."""
 
     model: ChaosServer

@@ -1,14 +1,14 @@
 """Markdown that is still being written, cut into blocks that will not change any more and a rest."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 CODE_LINES_MAX = 20
 _FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)\s*+([\w+#.-]*+)[^`]*+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A stretch of markdown, or some lines of code (`language` is then a string)."""
 
     text: str

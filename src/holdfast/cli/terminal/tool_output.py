@@ -1,7 +1,8 @@
 """Tool output: the last lines while tools run, a few when they end, and all of it on request."""
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.cli.terminal.phrases import tool_line
@@ -17,8 +18,7 @@ CALLS_KEPT = 20
 BAR = "  │ "
 
 
-@dataclass(slots=True)
-class ToolCallOutput:
+class ToolCallOutput(Struct):
     """One tool call: what it is to do, and the end of what it printed."""
 
     words: str
@@ -56,8 +56,7 @@ class ToolCallOutput:
         return safe(f"{printed}\n\n{self.result}" if self.is_cut_short and printed else self.result)
 
 
-@dataclass(slots=True)
-class ToolOutputs:
+class ToolOutputs(Struct):
     """The newest tool calls of a session, by their ids."""
 
     style: Style

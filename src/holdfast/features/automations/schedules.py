@@ -10,12 +10,12 @@ is decided here, for expressions with and without seconds:
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import count, islice, takewhile
 from typing import TypeAlias
 
 from cronsim import CronSim, CronSimError
+from msgspec import Struct
 
 EXPRESSION_CHARS_MAX = 200
 EVERY_MS_MIN = 1_000
@@ -31,8 +31,7 @@ class BadSchedule(ValueError):
     """A time that can't be understood or never comes; the text says which part is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class CronSchedule:
+class CronSchedule(Struct, frozen=True):
     """A cron expression with five fields, or six with seconds first, in a time zone."""
 
     expression: str
@@ -134,8 +133,7 @@ class CronSchedule:
         return utc.astimezone(self.zone).replace(tzinfo=None, fold=0)
 
 
-@dataclass(frozen=True, slots=True)
-class EverySchedule:
+class EverySchedule(Struct, frozen=True):
     """An interval, counted from when the trigger was made."""
 
     anchor_ms: int
@@ -157,8 +155,7 @@ class EverySchedule:
         return count(first_ms, self.every_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class AtSchedule:
+class AtSchedule(Struct, frozen=True):
     """One instant."""
 
     at_ms: int
@@ -175,8 +172,7 @@ class AtSchedule:
 Schedule: TypeAlias = CronSchedule | EverySchedule | AtSchedule
 
 
-@dataclass(frozen=True, slots=True)
-class PassedInstants:
+class PassedInstants(Struct, frozen=True):
     """Instants that have passed: the first, the last, and how many; `is_more` if they weren't all counted."""
 
     first_ms: int

@@ -1,10 +1,11 @@
 """Decides a trigger's next step from its state and the time. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import tzinfo
 from hashlib import sha256
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.features.automations.events import (
@@ -38,31 +39,27 @@ CLOCK = "clock"  # the `by` of an automatic resume
 Zones: TypeAlias = Callable[[str], tzinfo]
 
 
-@dataclass(frozen=True, slots=True)
-class AppendEvents:
+class AppendEvents(Struct, frozen=True):
     """Append these, under this idempotency key if there is one, and look again."""
 
     events: tuple[e.Event, ...]
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fire:
+class Fire(Struct, frozen=True):
     """Put the message and its run into the session's log."""
 
     fire: TriggerFire
 
 
-@dataclass(frozen=True, slots=True)
-class StopRuns:
+class StopRuns(Struct, frozen=True):
     """Stop these runs, which another one replaces; `then` is appended afterwards."""
 
     fires: tuple[TriggerFire, ...]
     then: AppendEvents
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForInstant:
+class WaitForInstant(Struct, frozen=True):
     """Wait until then, or until an append; 0 means indefinitely."""
 
     until_ms: int = 0
@@ -71,8 +68,7 @@ class WaitForInstant:
 Step: TypeAlias = AppendEvents | Fire | StopRuns | WaitForInstant
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerMoment:
+class TriggerMoment(Struct, frozen=True):
     """The trigger whose step is wanted, and the time."""
 
     trigger_id: str

@@ -1,8 +1,9 @@
 """How people and programs write down when a trigger fires."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from holdfast.decisions.hook_signatures import HookSignature
 from holdfast.features.automations.schedules import BadSchedule
@@ -20,8 +21,7 @@ _LENGTH = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 _YEAR_9999_MS = 253_370_764_800_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhenFields:
+class WhenFields(Struct, frozen=True, kw_only=True):
     """The fields of which a trigger has exactly one; `zone` belongs to `cron` and to `at`."""
 
     cron: str = ""

@@ -1,6 +1,6 @@
 """Answers approvals and questions from a chat: by id, with permission checks, in the chat of the request."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.features.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole, several
@@ -32,8 +32,7 @@ DONE = frozenset({ALLOWED, DENIED, ANSWERED})  # the answer was accepted
 LISTED_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Answerer:
+class Answerer(Struct, frozen=True):
     """The person who answers, their chat, and the key of the platform's update."""
 
     user: str
@@ -43,8 +42,7 @@ class Answerer:
     is_direct: bool = False  # a direct chat with the bot
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """An open request and its session."""
 
     session_id: str

@@ -6,9 +6,11 @@ page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.features.channels.texts import button_data
@@ -44,8 +46,7 @@ _DECIDED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A request with its buttons. Each has a label and up to 64 bytes of data, sent when it's pressed."""
 
     headline: str

@@ -1,9 +1,9 @@
 """The chat commands and their replies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
@@ -39,8 +39,7 @@ LINE_CHARS_MAX = 80
 LASTING = ("session", "always")  # arguments of /approve, after the id or instead of it
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDone:
+class CommandDone(Struct, frozen=True):
     """A command's reply, its events for the channel's log, and the message it ran again."""
 
     text: str = ""

@@ -3,9 +3,8 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 
-import msgspec
+from msgspec.structs import replace
 
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
@@ -43,7 +42,7 @@ def configured_channels(settings: Settings) -> Mapping[str, ConfiguredChannel]:
 def _placed(options: ChannelOptions) -> ChannelOptions:
     """The options with the real path of the workspace. Blocks."""
     folder = options.settings.workspace
-    settings = msgspec.structs.replace(options.settings, workspace=folder and os.path.realpath(folder))
+    settings = replace(options.settings, workspace=folder and os.path.realpath(folder))
     return replace(options, settings=settings)
 
 

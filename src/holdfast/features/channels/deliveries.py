@@ -4,9 +4,9 @@ Pure: logs in, delivery intents out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -33,8 +33,7 @@ WORD_PARTS_MAX = 10
 CountParts: TypeAlias = Callable[[str], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """A platform's message splitter, converter version and command prefix."""
 
     count: CountParts

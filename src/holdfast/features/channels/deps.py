@@ -1,13 +1,14 @@
 """The dependencies of channels, and the settings of one."""
 
+import dataclasses
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
+from msgspec import Struct, field
 
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.interfaces.clock import Clock
@@ -30,19 +31,18 @@ def hook_url(public_url: str, channel: str) -> str:
     return f"{public_url.rstrip('/')}/hooks/channels/{channel}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class ConfiguredChannel:
     """The visible settings of a channel."""
 
     kind: str
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
-    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
-    signing_secret: str = field(default="", repr=False)  # with which its platform signs each update
+    hook_secret: str = dataclasses.field(default="", repr=False)  # sent with each update
+    signing_secret: str = dataclasses.field(default="", repr=False)  # signs each update
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelOptions:
+class ChannelOptions(Struct, frozen=True, kw_only=True):
     """The configuration of one channel."""
 
     name: str
@@ -75,8 +75,7 @@ class ChannelOptions:
         return channel_log_id(self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelDeps:
+class ChannelDeps(Struct, frozen=True, kw_only=True):
     """Dependencies shared by all channels."""
 
     store: Store

@@ -1,6 +1,6 @@
 """Files sent to chats, and the text that replaces a rejected file."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.values import SentFile
@@ -10,8 +10,7 @@ NAME_CHARS_MAX = 100
 MEGABYTE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(Struct, frozen=True):
     """A file from the agent, with its bytes."""
 
     name: str

@@ -4,21 +4,20 @@ JSON can escape unpaired surrogates, which can't be encoded as UTF-8, so they're
 platform.
 """
 
-from dataclasses import dataclass, fields
 from typing import TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
-class _Written:
+
+class _Written(Struct, frozen=True):
     """Replaces unpaired surrogates in all text fields."""
 
-    __slots__ = ()
-
     def __post_init__(self) -> None:
-        for one in fields(self):  # pyright: ignore[reportArgumentType]  # its subclasses are dataclasses
-            value = getattr(self, one.name)
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
             if isinstance(value, str) and not value.isascii():
-                # frozen for all other code
-                object.__setattr__(self, one.name, writable(value))
+                force_setattr(self, name, writable(value))  # frozen for all other code
 
 
 def writable(text: str) -> str:
@@ -26,8 +25,7 @@ def writable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatFile(_Written):
+class ChatFile(_Written, frozen=True):
     """A file from a person. `handle` is the platform's reference for downloading it."""
 
     handle: str
@@ -36,8 +34,7 @@ class ChatFile(_Written):
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformMessage(_Written):
+class PlatformMessage(_Written, frozen=True, kw_only=True):
     """A message from a person. `key` identifies duplicates of the same update."""
 
     key: str
@@ -53,8 +50,7 @@ class PlatformMessage(_Written):
     files: tuple[ChatFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ButtonPress(_Written):
+class ButtonPress(_Written, frozen=True, kw_only=True):
     """A press of a card's button. `click` is the platform's reference for the response."""
 
     key: str
@@ -67,8 +63,7 @@ class ButtonPress(_Written):
     is_direct: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDeletion(_Written):
+class MessageDeletion(_Written, frozen=True, kw_only=True):
     """A deleted message. Not every platform reports who deleted it."""
 
     key: str

@@ -1,14 +1,13 @@
 """Processes updates: append, then acknowledge. Duplicates are ignored."""
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -69,8 +68,7 @@ Download: TypeAlias = Callable[[ChatFile], Awaitable[bytes | None]]
 AnswerClick: TypeAlias = Callable[[str, str], Awaitable[None]]  # the click, and the text to show
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """The platform functions needed to process updates."""
 
     download: Download
@@ -105,9 +103,7 @@ class Taking:
         """Process an update. On return, it's logged and can be acknowledged."""
         if self._platform.counts_by_bot:
             named = self._channel.state.of_account
-            arrival = dataclasses.replace(
-                arrival, key=named(arrival.key), platform_id=named(arrival.platform_id)
-            )
+            arrival = replace(arrival, key=named(arrival.key), platform_id=named(arrival.platform_id))
         if arrival.key in self._channel.state.keys:
             return
         try:

@@ -1,11 +1,11 @@
 """Tracks whether a request was written, because only an unwritten one can safely be resent."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 _T = TypeVar("_T")
 UNREADABLE: Final = "invalid response"
@@ -13,15 +13,13 @@ UNREADABLE: Final = "invalid response"
 EDIT_ANSWER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Unwritten:
+class Unwritten(Struct, frozen=True):
     """The request never left this machine."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(Struct, frozen=True):
     """The request was written, but its outcome is unknown."""
 
     why: str

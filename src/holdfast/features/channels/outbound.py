@@ -1,7 +1,8 @@
 """The content of a delivery: its own text, or a session's, read from the log when it's sent."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.features.channels.cards import Card, about_card, card_of, full_words
@@ -27,28 +28,24 @@ UNNEEDED = "the answer is complete, or the request is resolved"
 WORKING = "…"  # the preview of an answer without text
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(Struct, frozen=True):
     """Markdown text. The delivery is one part of it."""
 
     markdown: str
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewText:
+class PreviewText(Struct, frozen=True):
     """A run's output so far, as plain text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoWords:
+class NoWords(Struct, frozen=True):
     """The session no longer has the content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unneeded:
+class Unneeded(Struct, frozen=True):
     """The content is obsolete: a preview of a complete answer, or the text of a resolved card."""
 
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.agent.calls import LEASE_LOOK_S, LEASE_S_MIN
@@ -61,8 +62,7 @@ def unsaid(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Ev
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Manners:
+class Manners(Struct, frozen=True):
     """How an outbox sends: shared chat locks, when to check for earlier attempts, and loss notices."""
 
     locks: ChatLocks = field(default_factory=ChatLocks)

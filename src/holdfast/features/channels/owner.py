@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
@@ -27,8 +28,7 @@ OWNER_HINT = "This is a bug in Holdfast. Please report it, with the error from t
 Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatPlatform:
+class ChatPlatform(Struct, frozen=True, kw_only=True):
     """The parts of a platform. Each runs until cancelled.
 
     `connect` opens the connection, passes updates to its argument one at a time per chat, and acknowledges

@@ -6,11 +6,11 @@ break out of its formatting, and a split closes and reopens styles.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import Struct, field
 
 CHARS_MAX = 100_000  # of the markdown; longer text is shortened, with a note
 CUT = "\n\n(Shortened. Read the full answer on the page.)"
@@ -25,8 +25,7 @@ _NESTING = re.compile(r"(?:[ \t]{2}|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))")
 _LEADING = re.compile(r"(?:[ \t]|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))+")
 
 
-@dataclass(frozen=True, slots=True)
-class TextStyle:
+class TextStyle(Struct, frozen=True):
     """The style of a span: bold, italic, strike, code, pre, quote or link.
 
     `value` is the language of code, or the URL of a link.
@@ -39,8 +38,7 @@ class TextStyle:
 TextStyles: TypeAlias = tuple[TextStyle, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Text with its styles, outermost first."""
 
     text: str
@@ -142,8 +140,7 @@ def _that_fits(text: str, *, room: int, measure: Measure) -> str:
     return fitting
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Converts markdown tokens to blocks."""
 
     blocks: list[list[Span]] = field(default_factory=list[list[Span]])

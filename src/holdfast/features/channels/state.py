@@ -1,10 +1,11 @@
 """The state of a channel, as a fold of its log: who may talk, which chat has which session, what waits."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.features.channels.events import (
@@ -31,8 +32,7 @@ CONVERSATIONS_MAX = 5_000  # remembered, to catch up with them
 Role: TypeAlias = Literal["user", "approver"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelUser:
+class ChannelUser(Struct, frozen=True):
     """A person who may talk."""
 
     user: str
@@ -42,8 +42,7 @@ class ChannelUser:
     by: str = ""  # who let them in: the name of a key, or "code"
 
 
-@dataclass(frozen=True, slots=True)
-class TakenMessage:
+class TakenMessage(Struct, frozen=True):
     """A message of a chat that is in a session."""
 
     chat: str
@@ -59,16 +58,14 @@ class TakenMessage:
         return f"{self.message_id}@{self.chat}" if self.is_from_elsewhere else self.message_id
 
 
-@dataclass(frozen=True, slots=True)
-class LastTaken:
+class LastTaken(Struct, frozen=True):
     """The newest message of a conversation that is on the log."""
 
     platform_id: str
     at_ms: int
 
 
-@dataclass(slots=True)
-class ChannelState:
+class ChannelState(Struct):
     """Everything that the log of a channel says."""
 
     account: str = ""

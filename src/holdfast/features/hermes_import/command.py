@@ -5,10 +5,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from msgspec import Struct, field
 from rich.progress import Progress, SpinnerColumn
 
 from holdfast.cli.terminal.output import echo, echo_error
@@ -39,8 +39,7 @@ PROBLEM_CHARS_MAX = 1_000
 Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
 
 
-@dataclass(slots=True)
-class ImportCounts:
+class ImportCounts(Struct):
     """The number of imported sessions, and of messages that couldn't be imported."""
 
     fates: Counter[Fate] = field(default_factory=Counter["Fate"])

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.config.files import FILE_NAME, ConfigFile
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
@@ -21,8 +22,7 @@ KEYS = "keys"
 FileOutcome: TypeAlias = Literal["nothing", "written", "same", "other", "wrong"]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPlan:
+class ImportPlan(Struct, frozen=True):
     """The files to write: the configuration, and the keys it refers to."""
 
     folder: Path

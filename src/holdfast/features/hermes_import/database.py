@@ -4,12 +4,12 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 import apsw
+from msgspec import Struct
 
 from holdfast.features.hermes_import.home_files import path_in_home
 from holdfast.features.hermes_import.messages import (
@@ -145,8 +145,7 @@ class _Database:
         return self._steps_left < 0
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """The state of a conversation while its rows are read."""
 
     has_originals: bool = False  # so that a summary of them says nothing new

@@ -1,12 +1,12 @@
 """The cron jobs of hermes-agent: each becomes a paused trigger, with a list of what differs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.features.automations.events import (
@@ -33,8 +33,7 @@ JOBS_MAX = 1_000
 ZONE = "its times are in UTC; to change this, run `holdfast triggers edit NAME --zone ZONE`"
 
 
-@dataclass(frozen=True, slots=True)
-class HermesJob:
+class HermesJob(Struct, frozen=True):
     """A job as a trigger, and what is different."""
 
     trigger_id: str
@@ -48,8 +47,7 @@ class HermesJob:
         return f"trigger {self.settings.name!r}: {said(self.settings.when)}, paused{differs}"
 
 
-@dataclass(slots=True)
-class HermesJobs:
+class HermesJobs(Struct):
     """The jobs of a home directory; `problems` says which can't be used."""
 
     jobs: list[HermesJob] = field(default_factory=list[HermesJob])

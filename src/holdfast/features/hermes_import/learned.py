@@ -1,8 +1,9 @@
 """The skills and memories of hermes-agent: what is found in its home, and where it goes."""
 
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from holdfast.features.hermes_import.home_files import OutsideHome, path_in_home, read_home_file
 from holdfast.folds.memory import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
@@ -18,8 +19,7 @@ _ENTRY_MARK = "\n§\n"  # between the entries of a memory
 _MEMORIES = {"USER.md": "hermes-user", "MEMORY.md": "hermes-memory"}
 
 
-@dataclass(slots=True)
-class HermesLearned:
+class HermesLearned(Struct):
     """The memories (texts by document) and skills (folders by path) of hermes-agent."""
 
     memories: dict[str, str] = field(default_factory=dict[str, str])

@@ -2,8 +2,9 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.features.hermes_import.messages import HermesMessage, HermesSession
@@ -24,8 +25,7 @@ CUT = "\n[… the rest is kept with the message]"
 Made = TypeVar("Made", bound=e.Event)
 
 
-@dataclass(slots=True)
-class Written:
+class Written(Struct):
     """The log of one conversation, the blobs that it names, and how many messages have no place in it."""
 
     events: list[e.Event] = field(default_factory=list[e.Event])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import msgspec
+from msgspec import Struct
 
 # In front of content that is a list of parts; earlier and later versions use another first byte.
 JSON_PREFIXES = ("\x00json:", "\x01json:")
@@ -27,8 +28,7 @@ class HermesImage:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class HermesToolCall:
+class HermesToolCall(Struct, frozen=True):
     """A tool call; `bad_args` has arguments that aren't a JSON object."""
 
     call_id: str
@@ -37,8 +37,7 @@ class HermesToolCall:
     bad_args: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HermesMessage:
+class HermesMessage(Struct, frozen=True, kw_only=True):
     """One message; `lost` counts parts that can't be imported.
 
     `ending` says what the web UI noted down about an answer: that it is only a part of one, or that it is no
@@ -56,8 +55,7 @@ class HermesMessage:
     ending: Literal["", "partial", "failed"] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HermesSession:
+class HermesSession(Struct, frozen=True, kw_only=True):
     """One conversation."""
 
     session_id: str

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.features.hermes_import.home_files import read_home_file
 from holdfast.features.hermes_import.messages import (

@@ -1,8 +1,9 @@
 """What the stores have in common: the tables that are copied row by row, and what a copy reads and writes."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.interfaces.journal import Record
 
@@ -44,8 +45,7 @@ class CopyRefused(Exception):
     """Nothing was copied; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedLog:
+class CopiedLog(Struct, frozen=True):
     """A session's log, with the texts in it by which it can be found; seq 0 is the title."""
 
     key: int

@@ -6,10 +6,11 @@ and that would block the event loop.
 
 import asyncio
 import ssl
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct, field
 
 from holdfast.interfaces.journal import StoreFailed
 
@@ -17,8 +18,7 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _TLS_MODES = {"require", "verify-ca", "verify-full"}
 
 
-@dataclass(slots=True)
-class DatabaseAddress:
+class DatabaseAddress(Struct):
     """Where the database is, and who connects to it."""
 
     hosts: list[str]

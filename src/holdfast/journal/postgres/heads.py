@@ -7,8 +7,9 @@ knowledge decides that something is not written.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.folds import rows
 from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunKnown
@@ -21,7 +22,6 @@ HEADS_MAX = 4_096
 _SESSION_FIELDS = rows.SessionRow.__struct_fields__
 
 
-@dataclass(slots=True)
 class KnownHead(LogHead):
     """The end of a log, with its owner and the rows of its open runs."""
 
@@ -31,8 +31,7 @@ class KnownHead(LogHead):
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
 
 
-@dataclass(slots=True)
-class Lookups:
+class Lookups(Struct):
     """The rows by id that one group of appends needs; what isn't there doesn't exist."""
 
     # The heads that were just read, None for a session that doesn't exist. A notice may make the node forget

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holdfast.interfaces.journal import JournalError, NodeNameTaken
 from holdfast.interfaces.nodes import Node, OwnershipChange
@@ -27,8 +28,7 @@ def _no_one(_sent_s: float) -> None:
     """Nobody wants to know when the lease was renewed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEntry:
+class NodeEntry(Struct, frozen=True, kw_only=True):
     """What a process says about itself when it joins.
 
     `identity` names its machine and its data directory, which one process at a time can use; empty if it has

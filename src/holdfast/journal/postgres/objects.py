@@ -8,10 +8,11 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from holdfast.interfaces.journal import JournalError, StoreFailed, StoreUnreachable
 
@@ -28,8 +29,7 @@ _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class Bucket(Struct, frozen=True, kw_only=True):
     """Where objects are; without keys, those of the environment or the machine's role are used."""
 
     name: str
@@ -46,8 +46,7 @@ class Bucket:
         return f"bucket {self.name}{prefix} at {self.endpoint or 'Amazon S3'}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectPatience:
+class ObjectPatience(Struct, frozen=True, kw_only=True):
     """How long a request may take, with all attempts; a large object may take longer."""
 
     answer_s: float = 15.0

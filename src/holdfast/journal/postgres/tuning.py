@@ -1,12 +1,11 @@
 """How a Postgres store trades latency, memory and patience; the defaults fit a server."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresTuning:
+class PostgresTuning(Struct, frozen=True, kw_only=True):
     """Sizes and intervals of a node's store."""
 
     lease_s: float = 4.0  # a node that hasn't renewed its lease for this long can be taken over from

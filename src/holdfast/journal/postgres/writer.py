@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.folds import rows
 from holdfast.interfaces.journal import (
@@ -48,8 +48,7 @@ NEW_KEYS = 64
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WriterHooks:
+class WriterHooks(Struct, frozen=True):
     """What the writer tells the store."""
 
     prepare: Callable[[Connection], Awaitable[None]]  # a new connection, before anything is written to it

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 from zlib import crc32
 
 import apsw
+from msgspec import Struct, field
 
 from holdfast.interfaces.journal import StoreDamaged
 from holdfast.journal.blobs import FileBlobs
@@ -37,8 +37,7 @@ BLOBS = "SELECT DISTINCT blob FROM blob_refs ORDER BY blob"
 Progress = Callable[[int, int], None]
 
 
-@dataclass(slots=True)
-class Checked:
+class Checked(Struct):
     """What was checked, and each fault with its location."""
 
     events: int = 0

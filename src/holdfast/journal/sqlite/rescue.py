@@ -7,11 +7,11 @@ into a new file, which is verified before it gets its final name.
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import apsw
+from msgspec import Struct
 
 from holdfast.journal.safe_files import sync_folder
 from holdfast.journal.sqlite.commit_mark import arrivals
@@ -25,8 +25,7 @@ _LOST = (apsw.CorruptError, apsw.NotADBError)
 _UNREAD = {apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_CORRUPTFS}
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """Everything is in this file; `aside` is where a foreign write-ahead log beside it was moved to."""
 
     path: Path

@@ -8,11 +8,11 @@ isn't mistaken for one whose files are gone.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import apsw
+from msgspec import Struct
 
 LOG_HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
@@ -29,8 +29,7 @@ class Identity(NamedTuple):
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileFault:
+class FileFault(Struct, frozen=True):
     """What another program did to a file; `detail` is where it is now, or why it can't be read."""
 
     kind: Kind

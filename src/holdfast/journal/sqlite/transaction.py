@@ -4,7 +4,6 @@ Many appends share one transaction. An append that is declined or refused has wr
 affect the others. Everything here runs on the writer's thread.
 """
 
-import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -154,9 +153,7 @@ class Transaction:
         first_seq, head.last_seq = head.last_seq + 1, seq
         if work.idempotency_key is not None:
             self._db.execute(self._sql["expire_once"], {"now_ms": first.at_ms})
-            self._db.execute(
-                self._sql["put_once"], dataclasses.asdict(work.idempotency_key) | {"session": head.key}
-            )
+            self._db.execute(self._sql["put_once"], asdict(work.idempotency_key) | {"session": head.key})
         self.is_dirty = True
         return Appended(first_seq, seq)
 

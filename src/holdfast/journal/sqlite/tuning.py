@@ -1,10 +1,9 @@
 """How a SQLite store trades memory, latency and file size; the defaults fit a server."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class Tuning(Struct, frozen=True, kw_only=True):
     """Sizes and intervals of the store's writer."""
 
     # Recent events move into their logs when there are this many in all and this many per log. The more

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise, product
 
+from holdfast.interfaces.workspace_paths import is_repository_file, is_within
 from holdfast.policy.autorun_files import (
     autorun_in,
     is_autorun,
@@ -13,7 +14,7 @@ from holdfast.policy.autorun_files import (
     unpacked,
     written_later,
 )
-from holdfast.policy.path_facts import Below, PathFacts, is_repository_file, is_within
+from holdfast.policy.path_facts import Below, PathFacts
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.generated_names import new_names
 from holdfast.policy.shell.words import Word, likely_name

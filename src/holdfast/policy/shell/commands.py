@@ -1,7 +1,8 @@
 """The parsed form of a shell text: commands with their words and redirections."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.policy.shell.words import Word
 
@@ -14,16 +15,14 @@ RESERVED = frozenset((
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(Struct, frozen=True):
     """Where a command's input comes from or its output goes."""
 
     kind: RedirectKind
     target: Word
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(Struct, frozen=True):
     """One simple command; without words, the redirections of a compound command."""
 
     words: tuple[Word, ...] = ()
@@ -36,8 +35,7 @@ class SimpleCommand:
     functions: frozenset[str] = frozenset()  # the functions whose bodies it stands in
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """Every command of a text, and the reasons to ask about the text itself."""
 
     commands: tuple[SimpleCommand, ...] = ()

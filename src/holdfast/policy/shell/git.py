@@ -2,7 +2,8 @@
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import named_programs
@@ -19,8 +20,7 @@ _VALUED = frozenset((
 _NETWORK = NETWORK_SUBCOMMANDS["git"] | {"maintenance", "gc"}
 
 
-@dataclass(frozen=True, slots=True)
-class _GitCommand:
+class _GitCommand(Struct, frozen=True):
     """The options before the subcommand that say where git acts, and the subcommand."""
 
     moves: tuple[Word, ...]

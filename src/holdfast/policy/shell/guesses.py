@@ -6,8 +6,10 @@ what is always refused and for rules that deny or ask.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.policy.shell.commands import RESERVED, Redirect, SimpleCommand
 from holdfast.policy.shell.here_documents import mask_documents
@@ -26,8 +28,7 @@ _BEFORE = RESERVED | frozenset(("time", "-p", "coproc"))
 _SAYS = frozenset(("echo", "printf"))
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
+class Depth(Struct, frozen=True):
     """How deeply a command is wrapped, whether it is a guess, and the texts already guessed at."""
 
     nesting: int = 0

@@ -1,8 +1,8 @@
 """Here-documents, read from the source text line by line, as a shell does."""
 
 import re
-from dataclasses import dataclass
 
+from msgspec import Struct
 from tree_sitter import Node
 
 from holdfast.policy.shell.words import EXPANDED, Word
@@ -11,8 +11,7 @@ _QUOTED_START = re.compile(r"<<(-?)[ \t]*(['\"])([A-Za-z_][A-Za-z0-9_]*)\2[^\n]*
 _QUOTES = frozenset("'\"\\")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The body of a here-document and where it lies in the source."""
 
     start_byte: int

@@ -6,9 +6,10 @@ abbreviated spelling of a dangerous option is never taken for a harmless one.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict, Unpack
+
+from msgspec import Struct, field
 
 from holdfast.policy.shell.words import Word
 
@@ -42,8 +43,7 @@ _LETS_IN = frozenset(("-g", "--glob", "--iglob"))  # of ripgrep: a hidden file t
 ALWAYS = "--"  # in place of options: with any of them and with none
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramUsage:
+class ProgramUsage(Struct, frozen=True):
     """The harmless uses of a program or subcommand: its options, and what its words mean."""
 
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
@@ -60,8 +60,7 @@ class ProgramUsage:
     asks: str = ""  # and one that it does not
 
 
-@dataclass(slots=True)
-class ReadVerdict:
+class ReadVerdict(Struct):
     """What a command reads, and why it may do more than read (empty if it only reads)."""
 
     problem: str = ""
@@ -225,8 +224,7 @@ READERS: dict[str, ProgramUsage] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One option of a word: its name, what its value is (None: the option is unknown), and the value.
 
     The value is None where the next word is the value.

@@ -6,10 +6,11 @@ here-document counts only if the source text agrees; where they differ, the scri
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import tree_sitter_bash
+from msgspec import Struct
+from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from holdfast.policy.shell.commands import RESERVED, Redirect, RedirectKind, Script, SimpleCommand
@@ -125,8 +126,7 @@ def _read(text: str) -> Script:
     return Script(tuple(walk.commands), tuple(walk.findings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """What surrounds a node."""
 
     depth: int = 0

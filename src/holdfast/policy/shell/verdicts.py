@@ -3,10 +3,12 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.policy.autorun_files import autorun_in, written_later
 from holdfast.policy.path_facts import HARMLESS_DEVICES, PathFacts
@@ -61,8 +63,7 @@ _TOO_LONG = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedStep:
+class JudgedStep(Struct, frozen=True):
     """One step: its words, where it would run, what it may touch, and its findings."""
 
     argv: tuple[str, ...]
@@ -78,8 +79,7 @@ class JudgedStep:
     reads: tuple[str, ...] = ()  # resolved sources of redirections that read
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedScript:
+class JudgedScript(Struct, frozen=True):
     """All steps of a command, why it is refused (empty if it is not), and the words of what else may run."""
 
     steps: tuple[JudgedStep, ...]

@@ -7,7 +7,9 @@ as far as it can be read, so that forbidden commands are found there too.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.policy.shell.commands import RESERVED, Script, SimpleCommand
 from holdfast.policy.shell.guesses import (
@@ -32,8 +34,7 @@ _OTHER_USER = "it runs a program as another user"
 _STARTS = "it runs another program in a way that Holdfast does not check"
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptStep:
+class ScriptStep(Struct, frozen=True):
     """One command as it would run, and the findings about its wrappers."""
 
     command: SimpleCommand
@@ -43,8 +44,7 @@ class ScriptStep:
     guess: bool = False  # it may be what runs: a reason to refuse, never one to allow
 
 
-@dataclass(frozen=True, slots=True)
-class _Wrapper:
+class _Wrapper(Struct, frozen=True):
     """How to tell a wrapper's own words from those of the command that it runs."""
 
     flags: frozenset[str] = frozenset()

@@ -3,9 +3,9 @@
 import hmac
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.interfaces.clock import Clock
@@ -32,8 +32,7 @@ class _SignIn(msgspec.Struct, frozen=True):
     page: str = ""  # the hash of the page's secret; without it the cookie is useless
 
 
-@dataclass(frozen=True, slots=True)
-class BrowserSecrets:
+class BrowserSecrets(Struct, frozen=True):
     """A browser's credentials: a cookie, and a secret that only pages of this origin can read.
 
     Browsers send a cookie to every port of the host, so every server on that host sees it.
@@ -48,8 +47,7 @@ class BrowserSecrets:
         return f"BrowserSecrets({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(Struct, frozen=True):
     """A sign-in link that hasn't been used yet."""
 
     key: str

@@ -1,23 +1,24 @@
 """Limits of API keys: a budget per day, and requests per minute."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Container, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from holdfast.api.usage import BudgetShown
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
-from holdfast.server.problems import Problem
+from holdfast.server.access.caller import caller_name
+from holdfast.server.problems import Problem, too_many
 
 EVERY_KEY = "*"
 MINUTE_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLimits:
+class KeyLimits(Struct, frozen=True, kw_only=True):
     """The limits of one key; 0 means no limit."""
 
     usd_per_day: float = 0.0
@@ -30,8 +31,7 @@ class KeyLimits:
         return bool(self.usd_per_day or self.tokens_per_day)
 
 
-@dataclass(frozen=True, slots=True)
-class CallReservation:
+class CallReservation(Struct, frozen=True):
     """The estimated maximum usage of a call."""
 
     tokens: int
@@ -182,3 +182,29 @@ def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[Call
             code="budget_in_use",
             headers={"Retry-After": str(_OTHERS_END_S)},
         )
+
+
+class UploadQuota:
+    """Counts the bytes that each key has sent today (UTC), since the server started."""
+
+    def __init__(self, clock: Clock, bytes_per_day: int) -> None:
+        self._clock = clock
+        self._bytes_per_day = bytes_per_day  # 0: no limit
+        self._day = 0
+        self._used: Counter[str] = Counter()
+
+    def add(self, size_bytes: int) -> None:
+        """Count what the caller stores; raises a Problem, and counts nothing, if it's too much for today."""
+        day, passed_ms = divmod(self._clock.now_ms(), DAY_MS)
+        if day != self._day:
+            self._day = day
+            self._used.clear()
+        key = caller_name()
+        if self._bytes_per_day and self._used[key] + size_bytes > self._bytes_per_day:
+            raise too_many(
+                f"The key '{key}' has reached today's limit of {self._bytes_per_day} bytes of attachments "
+                "(`server.limits.upload_bytes_per_day`). It resets at 00:00 UTC",
+                code="upload_quota_reached",
+                retry_after_s=(DAY_MS - passed_ms) // 1000 + 1,
+            )
+        self._used[key] += size_bytes

@@ -6,11 +6,11 @@ The order of checks, before anything is read or looked up: host, origin, key, si
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 
 import msgspec
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
@@ -110,8 +110,7 @@ class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
     repeated: str  # one of them that was sent twice, so that a proxy in front may have read the other
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """Authenticates requests, and keeps secrets out of responses."""
 
     keys: KeyRing

@@ -6,7 +6,8 @@ refused. The secrets are in a context variable, because the store must know them
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.redaction import NO_SECRETS, Redactor, is_like_key, without_keys
 from holdfast.server.problems import Problem, bad_request
@@ -14,8 +15,7 @@ from holdfast.server.problems import Problem, bad_request
 _of_request: ContextVar["_RequestSecrets | None"] = ContextVar("holdfast_request_secrets", default=None)
 
 
-@dataclass(slots=True)
-class _RequestSecrets:
+class _RequestSecrets(Struct):
     """The secrets of one request; many requests store and show nothing, so they need no redactor."""
 
     known: Redactor

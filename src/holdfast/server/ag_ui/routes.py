@@ -1,11 +1,11 @@
 """POST /ag-ui: a run of an AG-UI client, begun, continued or read again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 
 from holdfast import events as e
@@ -48,8 +48,7 @@ from holdfast.values import HistoryMessage, RunSettings
 NO_ANSWER = "(The person closed the question without an answer.)"
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Struct, frozen=True):
     """A run, and the event after which this request tells of it."""
 
     row: RunRow

@@ -8,12 +8,12 @@ import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
 from typing import Final
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
@@ -58,8 +58,7 @@ def media_type_of(beginning: bytes) -> str:
     return TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
+class OpenedFile(Struct, frozen=True):
     """An open file and what it was when it was opened."""
 
     file: BufferedReader

@@ -5,10 +5,11 @@ import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from threading import Event
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.api.files import FolderEntry, FolderListing
 from holdfast.server.files.places import (
@@ -40,8 +41,7 @@ class BadCursor(Exception):
     """A cursor that no page gave."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageWanted:
+class PageWanted(Struct, frozen=True):
     """Which entries of which folder."""
 
     path: str = ""
@@ -158,8 +158,7 @@ def _behind(workspace: Workspace, path: str) -> tuple[os.stat_result | None, str
         return None, "This link is broken or leads out of the workspace."
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignored:
+class _Ignored(Struct, frozen=True):
     """The rules for the entries of one folder."""
 
     path: str

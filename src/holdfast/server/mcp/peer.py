@@ -7,11 +7,10 @@ later requests, so the server is stateless. Since 2026-07-28, each request conta
 import re
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, field
 from starlette.datastructures import Headers
 
 from holdfast.api.mcp import RpcMessage
@@ -47,8 +46,7 @@ _FLAGS = {"e": "elicitation", "s": "sampling"}
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 
 
-@dataclass(frozen=True, slots=True)
-class McpPeer:
+class McpPeer(Struct, frozen=True):
     """A client, as far as one request tells."""
 
     version: str

@@ -1,11 +1,11 @@
 """Calls that run the agent: begun once, read again, answered and cancelled; the log is their only memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments, SendArguments
@@ -40,8 +40,7 @@ CALL, REQUEST = "mcp_call", "mcp_request"  # in a run's metadata: by what its cl
 OPEN_RUNS_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(Struct, frozen=True):
     """The names under which the client knows a call, hashed with its key's name."""
 
     by: str

@@ -2,9 +2,9 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 from typing_extensions import override
 
 from holdfast import events as e
@@ -59,8 +59,7 @@ def cursor_in(given: str) -> StreamCursor:
         raise bad_request(text, param="Last-Event-ID") from None
 
 
-@dataclass(frozen=True, slots=True)
-class RunCall:
+class RunCall(Struct, frozen=True):
     """A call that a run answers, and what its client can be asked."""
 
     row: RunRow

@@ -1,9 +1,9 @@
 """The interface between the MCP transport and the service that handles its requests."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from holdfast.api.mcp import RpcId, RpcMessage
@@ -12,8 +12,7 @@ from holdfast.server.mcp.rpc import Json
 from holdfast.server.streams.stream import Feed
 
 
-@dataclass(frozen=True, slots=True)
-class McpCaller:
+class McpCaller(Struct, frozen=True):
     """Whose request it is: the client, and its HTTP request with the key's name and scopes."""
 
     peer: McpPeer
@@ -22,8 +21,7 @@ class McpCaller:
     last_event_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class McpCall:
+class McpCall(Struct, frozen=True):
     """A request of a client."""
 
     id: RpcId
@@ -45,8 +43,7 @@ class McpCall:
         return token if is_token else None
 
 
-@dataclass(frozen=True, slots=True)
-class McpStream:
+class McpStream(Struct, frozen=True):
     """An answer that takes a while; `on_left` is called when its reader is gone for any reason."""
 
     feed: Feed

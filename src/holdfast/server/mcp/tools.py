@@ -1,12 +1,12 @@
 """The tools: run the agent, answer it, look at runs and sessions."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.api import mcp as api
@@ -45,8 +45,7 @@ _OUTPUT: Json = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Tool:
+class _Tool(Struct, frozen=True):
     """A tool: its arguments, function and description."""
 
     arguments: type[msgspec.Struct]

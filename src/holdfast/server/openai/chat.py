@@ -1,11 +1,11 @@
 """Chat Completions as a view of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET, Struct, to_builtins
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
@@ -190,8 +190,7 @@ class OpenAIChatRoutes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
+class _Started(Struct, frozen=True):
     """A run, the event after which the response begins, and what to call when the client leaves."""
 
     row: RunRow

@@ -6,9 +6,9 @@ request could continue has a name that follows from the request, and no index is
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 
 from holdfast.folds.entries import AskCard, Person, Text
@@ -29,8 +29,7 @@ CHAT_SESSIONS_MAX = 1_000  # of one chat id; edits beyond them start a new sessi
 TURNS_MAX = 500  # longer chats always start a new session
 
 
-@dataclass(frozen=True, slots=True)
-class FrontEndChat:
+class FrontEndChat(Struct, frozen=True):
     """Identifies a request's chat; without a chat id, by its history alone."""
 
     key: str
@@ -159,8 +158,7 @@ def _has_open_ask(state: Session) -> bool:
     return any(run.open_asks for run in state.runs.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _SeenTurn:
+class _SeenTurn(Struct, frozen=True):
     """A turn in the log. The client's text differs if the answer was cut off or waited for a person."""
 
     turn: Turn

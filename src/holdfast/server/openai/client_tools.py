@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
@@ -26,8 +26,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CHOICES = frozenset({"none", "required"})
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """The tools that a request brings, and which of them the model must call first, if any."""
 
     tools: tuple[ClientTool, ...] = ()
@@ -89,8 +88,7 @@ def _choice(given: object, tools: Mapping[str, ClientTool]) -> str:
     return str(name)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCall:
+class ClientCall(Struct, frozen=True):
     """A call that the client runs, under the id that it returns the result with."""
 
     call_id: str
@@ -128,8 +126,7 @@ def said_before(span: ResponseSpan, after: int) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """The run that continued with the client's results, and the seq after which its next response begins."""
 
     row: RunRow

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
 from typing_extensions import override
 
 from holdfast.folds.entries import ToolCard
@@ -22,8 +23,7 @@ ADDED, DONE = "response.output_item.added", "response.output_item.done"
 SERVER = "holdfast"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerToolCall:
+class ServerToolCall(Struct, frozen=True):
     """A tool call, with its result if it has ended."""
 
     call_id: str

@@ -3,12 +3,12 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Struct, field
 from starlette.requests import Request
 
 from holdfast.api.runs import HistoryItem
@@ -31,8 +31,7 @@ _LEFT_OUT = frozenset(
 )  # nothing that another model could use
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInput:
+class ClientInput(Struct, frozen=True):
     """The client's last message, and the messages before it.
 
     If the last ones are results of the client's own tools, they are in `results` and at the end of `before`.
@@ -46,8 +45,7 @@ class ClientInput:
     results: tuple[ClientToolResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GivenContext:
+class GivenContext(Struct, frozen=True):
     """Messages that are only context: no one answers the last of them."""
 
     messages: tuple[HistoryMessage, ...] = ()

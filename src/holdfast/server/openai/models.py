@@ -1,9 +1,9 @@
 """The models that clients can name: agents, and the models that are relayed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,8 +33,7 @@ LISTED_IN_ERRORS_MAX = 20
 AGENT, RELAYED = "holdfast", "holdfast-relay"  # who a listed model belongs to
 
 
-@dataclass(frozen=True, slots=True)
-class ModelNames:
+class ModelNames(Struct, frozen=True):
     """Which names run an agent, and which are relayed."""
 
     options: ServerOptions

@@ -4,9 +4,9 @@ import asyncio
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.api.openai import (
     CHAT_HARMLESS,
@@ -24,8 +24,7 @@ LISTED_MAX = 20
 _LISTED = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # what a header can hold
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Struct, frozen=True):
     """The known fields of one route's body."""
 
     honoured: frozenset[str]

@@ -6,8 +6,8 @@ this, each retry would repeat the work.
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from holdfast.folds.rows import RunRow
@@ -19,8 +19,7 @@ from holdfast.server.transport.repeats import Abandoned, is_repeat, request_name
 KEPT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonedResponse:
+class AbandonedResponse(Struct, frozen=True):
     """A response whose reader left before its end: the run, and the event after which the response begins."""
 
     row: RunRow

@@ -1,9 +1,9 @@
 """A run as a response of the Responses protocol: the object, and the events of its stream."""
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -44,8 +44,7 @@ from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, RunSettings
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseContext:
+class ResponseContext(Struct, frozen=True):
     """The parameters of a response, and the model name that clients see."""
 
     model: str

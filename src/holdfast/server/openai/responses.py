@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -1,8 +1,8 @@
 """Requests about a conversation that start no answer: how long its input is, and a summary of it."""
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from holdfast.api.openai import CompactedResponse, CompactResponseRequest, InputTokens, InputTokensRequest

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
@@ -24,8 +24,7 @@ OTHERS_MAX = 16
 _OK = 200
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     live: SessionLive
     at_s: float
 

@@ -4,10 +4,10 @@ import asyncio
 import hmac
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import aiohttp
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -40,8 +40,7 @@ _FAILURES = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PeerAnswer:
+class PeerAnswer(Struct, frozen=True):
     """A short answer of another server."""
 
     status: int

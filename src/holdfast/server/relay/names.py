@@ -1,8 +1,9 @@
 """Which model names are relayed, and to which targets; the name alone decides."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
 
 from holdfast.targets import Target
 
@@ -10,8 +11,7 @@ AGENT_NAMES = ("holdfast", "hermes-agent")  # they run the agent on its default 
 AGENT_ON = "holdfast/"  # before the name of a target: the agent on that target
 
 
-@dataclass(frozen=True, slots=True)
-class RelayNames:
+class RelayNames(Struct, frozen=True):
     """The names of targets, their models, and the aliases and patterns of the configuration."""
 
     targets: tuple[Target, ...] = ()

@@ -1,11 +1,11 @@
 """A relayed request as the retry loop sees it: the client's bytes, and the answer's on their way back."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -35,8 +35,7 @@ class SentAlong(msgspec.Struct, frozen=True):
     via: str
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(Struct, frozen=True):
     """The request in our form, with its files, for targets that speak another wire."""
 
     request: ModelRequest

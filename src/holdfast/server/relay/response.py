@@ -1,8 +1,8 @@
 """The response to a relayed request: sends what its call brings while the client is there."""
 
 import asyncio
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from holdfast.server.problems import Problem
@@ -17,8 +17,7 @@ _SHUTTING_DOWN = Problem(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayTimes:
+class RelayTimes(Struct, frozen=True, kw_only=True):
     """How long a response is held, and how often a silent one is kept alive."""
 
     hold_s: float = 10.0

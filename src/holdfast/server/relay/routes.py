@@ -4,10 +4,10 @@ import asyncio
 import codecs
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from holdfast import events as e
@@ -54,8 +54,7 @@ T = TypeVar("T")
 OUTPUT_TOKENS = 1024  # what a call is expected to make if its request sets no limit
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCalls:
+class KeptCalls(Struct, frozen=True):
     """State that outlives requests: records being written, and calls whose client disconnected."""
 
     records: CallRecords
@@ -70,8 +69,7 @@ class KeptCalls:
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEndpoints:
+class AgentEndpoints(Struct, frozen=True):
     """The handlers for agent names."""
 
     chat: AgentEndpoint

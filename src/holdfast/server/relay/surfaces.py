@@ -3,11 +3,11 @@
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.models.wire import StreamParser
 from holdfast.server.openai.response_fields import response_fields
@@ -36,8 +36,7 @@ _CREATED = re.compile(rb'^data: ?(\{.*"type"\s*:\s*"response\.created".*\})\r?$'
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(Struct, frozen=True):
     """One protocol as its clients see it."""
 
     wire: Wire
@@ -86,8 +85,7 @@ def error_body(problem: Problem, *, wire: Wire) -> bytes:
     return _encode({"type": "error", "error": error})
 
 
-@dataclass(slots=True)
-class SentFrames:
+class SentFrames(Struct):
     """The state that an error event continues: the created response, and the number of its last event."""
 
     created: bytes = b""

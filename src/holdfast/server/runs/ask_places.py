@@ -1,6 +1,6 @@
 """Locates a request: at its run or, for a sub-agent, at the root run of its tree."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from holdfast.folds.rows import AskRow, RunRow
 from holdfast.server.deps import RouteDeps
@@ -8,8 +8,7 @@ from holdfast.server.runs.runs import known_run
 from holdfast.server.sessions.roots import DEPTH_MAX, parent_link
 
 
-@dataclass(frozen=True, slots=True)
-class AskPlace:
+class AskPlace(Struct, frozen=True):
     """A run, and the event in its log that tells of the ask."""
 
     row: RunRow

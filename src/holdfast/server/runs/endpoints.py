@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from holdfast.server.grants import GrantRoutes
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.routing import Endpoint
 from holdfast.server.runs.chat import ChatRoutes
@@ -12,7 +11,7 @@ from holdfast.server.runs.inputs import RunInputRoutes
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
     """Return the endpoint functions by name."""
     deps, runs = parts.deps, parts.runs
-    inputs, grants, chat = RunInputRoutes(deps), GrantRoutes(deps), ChatRoutes(deps, runs)
+    inputs, chat = RunInputRoutes(deps), ChatRoutes(deps, runs)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -27,8 +26,6 @@ def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
         "inputs.compact": inputs.compact,
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
-        "grants.list": grants.list,
-        "grants.revoke": grants.revoke,
         "chat.chat": chat.chat,
         "chat.stream": chat.stream,
     }

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.sessions import BringServersRequest, BroughtServer, BroughtServersShown, BroughtShown
-from holdfast.sandbox.server_profiles import ServerAccess
+from holdfast.sandbox.profile import ServerAccess
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import checked_session_id, decoded, json_response

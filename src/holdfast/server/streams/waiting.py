@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from starlette.requests import Request
 
 from holdfast import events as e
@@ -20,8 +20,7 @@ READ_AT_ONCE = 64
 NO_RETRY = {"X-Should-Retry": "false"}
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseSpan:
+class ResponseSpan(Struct, frozen=True):
     """The part of a run in one response: all of it, or up to client tool calls."""
 
     run: RunReadModel

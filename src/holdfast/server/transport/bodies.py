@@ -15,7 +15,6 @@ from holdfast.server.access.middleware import too_large
 from holdfast.server.access.request_secrets import check_holds_no_secret
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.field_errors import choices_of, field_problem
 
 LARGE_BYTES = 64 * 1024  # checking more than this would block the event loop
 _encode = msgspec.json.Encoder().encode
@@ -106,6 +105,8 @@ def _with_whole_numbers(body: bytes, kind: type[Body], error: msgspec.Validation
             return msgspec.convert(_whole(msgspec.json.decode(body)), kind)
         except msgspec.ValidationError as remaining:
             error = remaining
+    from holdfast.server.transport.field_errors import choices_of, field_problem  # only bad bodies need it
+
     raise field_problem(error, choices=choices_of(kind)) from None
 
 
@@ -141,6 +142,8 @@ def converted(value: object, kind: type[Body], *, param: str) -> Body:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
+        from holdfast.server.transport.field_errors import field_problem
+
         raise field_problem(error, inside=param) from None
 
 

@@ -6,11 +6,11 @@ import socket
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
 import httptools
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -83,8 +83,7 @@ class Cuttable(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     """A connection without a key: since when it's open, and how many bytes it holds."""
 
     since_s: float

@@ -1,10 +1,10 @@
 """Idempotency keys: a request sent twice has one effect and one response, also across restarts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,8 +24,7 @@ OWN = "\n"  # only the server's own keys begin with it
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class OnceKey:
+class OnceKey(Struct, frozen=True):
     """A request that must have one effect: its idempotency key, scoped to the caller, and its hash."""
 
     key: str

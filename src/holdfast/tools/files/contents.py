@@ -4,9 +4,10 @@ import hashlib
 import os
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
 from secrets import token_hex
 from threading import Event
+
+from msgspec import Struct
 
 from holdfast.tools.files.workspace import PathRefused, Spot
 
@@ -20,8 +21,7 @@ class ChangedMeanwhile(PathRefused):
     """Someone else has just changed the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """A file's contents at one time; `digest` is empty if the file was too large to read whole."""
 
     mtime_ns: int

@@ -3,14 +3,13 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
@@ -206,8 +205,7 @@ def _moved_down(heading: str, lines: int) -> str:
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", heading)
 
 
-@dataclass(frozen=True, slots=True)
-class _Preview:
+class _Preview(Struct, frozen=True):
     """The effect of a change on the current file, even if it would be refused."""
 
     diff: str = ""

@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
@@ -42,8 +41,7 @@ class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="Maximum depth.")] = DEPTH
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The lines so far, and whether there are more."""
 
     lines: list[str] = field(default_factory=list[str])

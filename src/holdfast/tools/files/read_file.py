@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
@@ -35,16 +34,14 @@ class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     numbered: Annotated[bool, Meta(description="Prefix each line with its number.")] = True
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """An image file."""
 
     data: bytes
     media_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Lines(Struct, frozen=True, kw_only=True):
     """Some lines of a file; `total` is 0 if the file was too large to count."""
 
     lines: list[str]

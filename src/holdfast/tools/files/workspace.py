@@ -18,12 +18,12 @@ import stat
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
-from holdfast.policy.path_facts import is_within
+from msgspec import Struct
+
+from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX
 
@@ -48,8 +48,7 @@ class PathMissing(PathRefused):
     """A path where nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A name in an opened folder; it is not a link, and may not exist."""
 
     folder_fd: int
@@ -87,8 +86,7 @@ class Spot:
             raise PathRefused(f"{self.inside} is {kind}, not a file{hint}.")
 
 
-@dataclass(slots=True)
-class Folder:
+class Folder(Struct):
     """An opened folder; closed at the end of its `with`."""
 
     fd: int

@@ -7,9 +7,10 @@ the history of the repository, and a FIFO keeps git waiting.
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
 
 ENTRIES_MAX = 50_000
 ODD_MAX = 5
@@ -23,8 +24,7 @@ _KINDS = {
 }
 
 
-@dataclass(slots=True)
-class GitFolders:
+class GitFolders(Struct):
     """The git folders searched so far, with one limit for all of them."""
 
     seen: set[str] = field(default_factory=set[str])

@@ -9,12 +9,13 @@ workspace (as the one of a linked working tree does) is a reason to ask.
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from msgspec import Struct, field
+
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.git_config import BadGitConfig, Setting, read_git_config
-from holdfast.policy.path_facts import is_within
 from holdfast.policy.repositories import NamedFile, Repository, names_file
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.regular_files import read_regular
@@ -48,8 +49,7 @@ def repository_at(directory: str, git_dir: str, *, workspace: str) -> Repository
     )
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(Struct):
     """One search from a directory; it ends, however the files refer to each other."""
 
     workspace: str

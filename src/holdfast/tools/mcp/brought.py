@@ -7,8 +7,9 @@ client that finds the server restarted brings them again with its next renewal.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from msgspec import Struct, field
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
@@ -28,8 +29,7 @@ Connect: TypeAlias = "Callable[[str, Sequence[McpServerConfig]], McpServers]"
 Bringer: TypeAlias = tuple[str, str]  # a session, and a client of it
 
 
-@dataclass(slots=True)
-class _Brought:
+class _Brought(Struct):
     """One client's servers."""
 
     configs: tuple[McpServerConfig, ...]

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from holdfast.sandbox.server_profiles import ServerAccess
+from msgspec import Struct
+
+from holdfast.sandbox.profile import ServerAccess
 from holdfast.tools.shell.scope import KillPatience
 
 NAME_CHARS_MAX = 64
@@ -83,8 +85,7 @@ class McpServerConfig:
         return self.tool_patience_s.get(tool, self.patience_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPatience:
+class McpPatience(Struct, frozen=True, kw_only=True):
     """How long each wait for a server may take."""
 
     connect_s: float = 30.0  # from its start to its list of tools
@@ -97,7 +98,7 @@ class McpPatience:
     backoff_first_s: float = 0.5
     backoff_max_s: float = 60.0
     steady_s: float = 60.0  # who was connected for so long starts anew without having failed
-    kill: KillPatience = field(default_factory=KillPatience)
+    kill: KillPatience = KillPatience()
 
     def backoff_s(self, failures: int) -> float:
         """How long to wait after this many (at least one) failures in a row."""

@@ -4,7 +4,8 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.profile import Profile
@@ -25,8 +26,7 @@ _SOCKETS = re.compile(r"\.sock\b|AF_UNIX|unix socket|/run/|EACCES.*socket|docker
 _SETTING = "[mcp_servers.sandbox]"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfiner:
+class ServerConfiner(Struct, frozen=True):
     """Confines the MCP servers of one Holdfast."""
 
     opened: Callable[[], Sandbox]  # blocks until it's tested

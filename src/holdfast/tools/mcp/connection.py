@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -38,6 +37,7 @@ from mcp.types.jsonrpc import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import TypeAdapter
 
 from holdfast import __version__
@@ -63,8 +63,7 @@ Answer: TypeAlias = CallToolResult
 _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult | TaskState))
 
 
-@dataclass(frozen=True, slots=True)
-class WantedCall:
+class WantedCall(Struct, frozen=True):
     """A call: the server's own name of a tool, and its arguments."""
 
     tool: str

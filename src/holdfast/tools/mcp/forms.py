@@ -6,12 +6,13 @@ Everything here comes from an untrusted server.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.tools.mcp.names import plain
 
@@ -47,8 +48,7 @@ class FieldMismatch(Exception):
     """An answer that does not fit its field; the text says what would."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
+class FormField(Struct, frozen=True, kw_only=True):
     """One field; `options` are pairs of value and label."""
 
     name: str

@@ -10,12 +10,12 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import httpx2
 import msgspec
 from mcp.client.streamable_http import streamable_http_client
+from msgspec import Struct
 
 from holdfast.tools.mcp.config import McpServerConfig
 from holdfast.tools.mcp.flow import (
@@ -133,8 +133,7 @@ class _Body(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(Struct, frozen=True):
     """The limits of one exchange: its deadline on the call's clock, and its bytes."""
 
     timer: CallTimer

@@ -7,7 +7,6 @@ otherwise records the server's challenge. `PersonAuth` is for the sign-in comman
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import httpx2
@@ -22,6 +21,7 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import AnyUrl, BaseModel, ValidationError
 from typing_extensions import override
@@ -54,8 +54,7 @@ class SigningPerson(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Storage:
+class _Storage(Struct):
     """The SDK's token storage, in our file. `provider` is set before use."""
 
     file: SignInFile

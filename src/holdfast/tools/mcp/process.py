@@ -7,8 +7,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.tools.mcp.config import McpPatience
@@ -27,8 +28,7 @@ _DRAIN_S = 0.3
 _SHOWN_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exited:
+class Exited(Struct, frozen=True, kw_only=True):
     """How it ended; `code` is negative for a signal and None if it never started."""
 
     code: int | None = None

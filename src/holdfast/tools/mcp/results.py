@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 import msgspec
@@ -17,6 +16,7 @@ from mcp.types import (
     ResourceLink,
     TextContent,
 )
+from msgspec import Struct, field
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.interfaces.tool import ToolResult
@@ -39,14 +39,12 @@ _SIGNATURES = {
 _Part: TypeAlias = ImagePart | FilePart
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(Struct):
     texts: list[str] = field(default_factory=list[str])
     binaries: list["_Binary"] = field(default_factory=list["_Binary"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Binary:
+class _Binary(Struct, frozen=True):
     """Bytes with the media type that the server claims."""
 
     data: bytes

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.types import Tool
+from msgspec import Struct
 
 from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.mcp.config import McpPatience, McpServerConfig
@@ -35,8 +35,7 @@ _LAST_CALLS_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpStatus:
+class McpStatus(Struct, frozen=True, kw_only=True):
     """A server's status, for people."""
 
     name: str
@@ -46,8 +45,7 @@ class McpStatus:
     left_out: tuple[str, ...] = ()  # tools that the model is not told of, each with the reason
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlace:
+class ServerPlace(Struct, frozen=True):
     """The root folder of a server, and where its sign-in is stored (None: nowhere)."""
 
     workspace: Path = Path()

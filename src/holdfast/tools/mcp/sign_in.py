@@ -2,11 +2,11 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
+from msgspec import Struct
 
 from holdfast.tools.mcp.config import McpServerConfig
 from holdfast.tools.mcp.connection import McpConnection
@@ -20,8 +20,7 @@ from holdfast.tools.mcp.sse import sse_wire
 URL_CHARS_MAX = 8_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignInDone:
+class SignInDone(Struct, frozen=True, kw_only=True):
     """The result of a sign-in."""
 
     tools: int

@@ -1,12 +1,12 @@
 """The memories of a server: each scope has a log, and every change of it is an event."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -54,8 +54,7 @@ class NotRemembered(Exception):
     """A change that can't be made; the text says why, for people and for the model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEdit:
+class MemoryEdit(Struct, frozen=True, kw_only=True):
     """One change of a document: `new` in place of `old`, or added if `old` is empty."""
 
     change_id: str

@@ -7,20 +7,25 @@ until a server reads again.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.decisions.fair_shares import FairShare, with_extra
 from holdfast.interfaces.tool import ToolCall
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
-from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
+
+if TYPE_CHECKING:
+    from holdfast.tools.shell.confined_run import ConfinedRun
 
 JOBS_MAX = 100  # of one session
 IN_ALL_SESSIONS_MAX = 400
@@ -31,8 +36,7 @@ class TooManyJobs(Exception):
     """No more background processes can be started; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutput:
+class JobOutput(Struct, frozen=True, kw_only=True):
     """Part of a job's output; `until` is where to continue."""
 
     text: str
@@ -92,7 +96,7 @@ class Background:
             raise
         return job
 
-    def close_after(self, job: BackgroundJob, run: ConfinedRun) -> None:
+    def close_after(self, job: BackgroundJob, run: "ConfinedRun") -> None:
         """Release a job's resources when it has ended, and keep its notes."""
 
         async def close() -> None:

@@ -14,16 +14,19 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.policy.shell.syntax import is_costly
-from holdfast.policy.shell.verdicts import steps_of, unread
-from holdfast.policy.shell.wrappers import ScriptStep
 from holdfast.tools.shell import command_reader_child
 from holdfast.tools.shell.command_reader_child import LENGTH_BYTES, framed
+
+# The parser is many modules, so the first command imports them.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.policy.shell.wrappers import ScriptStep
 
 PATIENCE_S = 2.0
 START_S = 10.0
@@ -32,7 +35,6 @@ ANSWER_BYTES_MAX = 8 * 1024 * 1024
 REMEMBERED_MAX = 16
 TOO_SLOW = "Checking it takes too long."
 _CHUNK_BYTES = 64 * 1024
-_STEP = msgspec.msgpack.Decoder(ScriptStep)
 
 
 class CommandReader:
@@ -51,8 +53,11 @@ class CommandReader:
         self._closed = False
         self._finalize = weakref.finalize(self, _kill_all, self._living)
 
-    def __call__(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
+    def __call__(self, argv: tuple[str, ...]) -> "tuple[ScriptStep, ...]":
         """Everything that an argv would run; see `steps_of`."""
+        from holdfast.policy.shell.syntax import is_costly
+        from holdfast.policy.shell.verdicts import steps_of
+
         if not any(map(is_costly, argv)):
             return steps_of(argv)
         with self._lock:
@@ -77,7 +82,9 @@ class CommandReader:
         with self._lock:
             return tuple(child.pid for child in self._living)
 
-    def _read(self, argv: tuple[str, ...]) -> tuple[ScriptStep, ...]:
+    def _read(self, argv: tuple[str, ...]) -> "tuple[ScriptStep, ...]":
+        from holdfast.policy.shell.verdicts import unread
+
         # Earlier callers may have to wait for a process to start.
         if not self._slots.acquire(timeout=START_S + self._patience_s):
             return unread(argv, TOO_SLOW)
@@ -161,8 +168,10 @@ class _Child:
         """Whether it can be asked."""
         return self._process.poll() is None
 
-    def read(self, argv: tuple[str, ...], *, patience_s: float) -> Iterator[ScriptStep]:
+    def read(self, argv: tuple[str, ...], *, patience_s: float) -> "Iterator[ScriptStep]":
         """Ask for the steps of an argv; raises OSError when the time is over or the child is gone."""
+        from holdfast.policy.shell.wrappers import ScriptStep
+
         # The first answer waits for the child's imports, too, and its alarm rings only behind these.
         deadline_s = time.monotonic() + patience_s + (0 if self._started else START_S)
         self._started = True
@@ -173,7 +182,7 @@ class _Child:
             taken += len(body)
             if taken > ANSWER_BYTES_MAX:
                 raise OSError("the answer is too long")
-            yield _STEP.decode(body)
+            yield msgspec.msgpack.decode(body, type=ScriptStep)
 
     def _frame(self, deadline_s: float) -> bytes:
         length = int.from_bytes(self._take(LENGTH_BYTES, deadline_s))

@@ -1,7 +1,8 @@
 """The context of one confined command: its network proxy, and the check of protected paths."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdfast.policy.host_rules import host_rules
 from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolve

@@ -3,8 +3,9 @@
 import os
 import signal
 import threading
-from dataclasses import dataclass, field
 from typing import NoReturn
+
+from msgspec import Struct, field
 
 from holdfast.tools.shell.marker import is_background, markers_in
 from holdfast.tools.shell.process_table import ProcessEntry, environ_of, table, tag_of, with_descendants
@@ -33,8 +34,7 @@ def kill_foreground(patience: KillPatience = PATIENCE) -> tuple[ProcessEntry, ..
     return kill_scope(_Below(), patience=patience) if _has_children() else ()
 
 
-@dataclass(slots=True)
-class _Below:
+class _Below(Struct):
     """All processes below this one, without background processes and what they started."""
 
     leader: int = 0

@@ -1,10 +1,12 @@
 """The marker that every process of a tool call inherits, so that it can be found."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 from secrets import token_hex
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 VARIABLE = "HOLDFAST_RUN"
 _FIELDS = 4
@@ -12,8 +14,7 @@ _FIELDS = 4
 _TAG_MIN, _TAGS = 100_000, 350_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
+class Marker(Struct, frozen=True, kw_only=True):
     """Which call of which run started a process; `nonce` distinguishes executions of one call."""
 
     run_id: str

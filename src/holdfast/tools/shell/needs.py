@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.autorun_files import is_protected
 from holdfast.policy.host_rules import EVERY_HOST, BadHost, host_rules, plain_name
 from holdfast.policy.lifts import why_not_given
-from holdfast.policy.path_facts import is_within
 from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.shell.connections import is_loopback

@@ -1,7 +1,8 @@
 """A process's output: both ends in memory for the model, the whole on disk up to a limit."""
 
 import tempfile
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.tools.offload import offload
@@ -11,8 +12,7 @@ WHOLE_BYTES_MAX = 32 * 1024 * 1024
 _RAW_END_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """How much of a long text the model sees."""
 
     head_chars: int = 10_000

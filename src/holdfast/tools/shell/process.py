@@ -12,9 +12,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO, TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.sandbox.launch import Launch, Lifetime, StartReport
 from holdfast.tools.offload import settle
@@ -35,8 +37,7 @@ _SIGNALS = 128
 _LIVE_IS_OVER = "\n[live output ends here; the command is still running]\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """A command to start, with its folder, environment and input."""
 
     argv: tuple[str, ...]
@@ -62,8 +63,7 @@ class Command:
         return replace(self, argv=argv, environment=marked(self.environment, marker))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnd:
+class ProcessEnd(Struct, frozen=True, kw_only=True):
     """How a command ended; `code` is negative for a signal and None if it never started."""
 
     why: Literal["exited", "deadline", "woken", "enough", "not_started", "sandbox_failed"]

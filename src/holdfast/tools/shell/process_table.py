@@ -4,7 +4,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ON_LINUX = sys.platform == "linux"
 ENVIRON_BYTES_MAX = 2 * 1024 * 1024
@@ -12,8 +13,7 @@ _READ_BYTES = 64 * 1024
 _TAG = re.compile(rb"^Max msgqueue size\s+(\d+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEntry:
+class ProcessEntry(Struct, frozen=True, kw_only=True):
     """One entry of the process table; pid and start time together are unique."""
 
     pid: int

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.offload import offload
@@ -39,8 +40,7 @@ def _is_subreaper() -> bool:
     return bool(answer.value)
 
 
-@dataclass(slots=True)
-class OrphanReaper:
+class OrphanReaper(Struct):
     """Reaps dead children without a waiter.
 
     A child with a waiter is reaped within moments of its death. So a death is only recorded at first (peeked

@@ -13,8 +13,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from holdfast.tools.shell.marker import Marker, markers_in
 from holdfast.tools.shell.process_table import (
@@ -31,8 +32,7 @@ from holdfast.tools.shell.process_table import (
 _LOOK_AGAIN_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class KillPatience:
+class KillPatience(Struct, frozen=True):
     """How long a scope may take to die: after TERM, and then after KILL."""
 
     term_s: float = 2.0
@@ -53,8 +53,7 @@ class Processes(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, kw_only=True):
     """The identity of a scope. `leader` is a child that hasn't been reaped, so its pid is still ours."""
 
     belongs: Callable[[Marker], bool]
@@ -123,8 +122,7 @@ class Scope:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedProcess:
+class MarkedProcess(Struct, frozen=True):
     """A living process with a marker."""
 
     process: ProcessEntry

@@ -3,12 +3,12 @@
 import asyncio
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.interfaces.system_clock import steady_s
@@ -68,8 +68,7 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ShellNeeds()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellWorld:
+class ShellWorld(Struct, frozen=True, kw_only=True):
     """The dependencies of the shell tool. `environment` comes from the caller, without keys."""
 
     environment: Mapping[str, str]

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.tools.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkill
 
@@ -17,8 +18,7 @@ READ_MAX = 4 * FILE_CHARS_MAX
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFolder:
+class SkillFolder(Struct, frozen=True):
     """A folder's content: a digest of all its files, their names, and the text of one of them."""
 
     digest: str

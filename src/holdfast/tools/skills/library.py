@@ -1,9 +1,11 @@
 """The skills that there are: the user's own, configured ones, and those of a workspace that are trusted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.tools.skills.folders import read_folder, skill_folders, skill_text
 from holdfast.tools.skills.skill_file import BadSkill, SkillText, parse_skill
@@ -27,8 +29,7 @@ class SkillTrust(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(Struct, frozen=True, kw_only=True):
     """A skill; `text` is what counts, which may be a change of what is in the folder."""
 
     text: SkillText
@@ -46,8 +47,7 @@ class Skill:
         return self.text.name
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSkills:
+class FoundSkills(Struct, frozen=True):
     """The usable skills, and problems by folder."""
 
     skills: Mapping[str, Skill]
@@ -59,8 +59,7 @@ class FoundSkills:
         return {name: skill for name, skill in self.skills.items() if skill.is_trusted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillLibrary:
+class SkillLibrary(Struct, frozen=True, kw_only=True):
     """Where skills are looked for; the user's own win over configured ones, and these over a workspace's."""
 
     own: Path

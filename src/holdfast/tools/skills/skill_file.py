@@ -1,8 +1,9 @@
 """SKILL.md in the open format: a few fields in front, and instructions below them."""
 
 import re
-from dataclasses import dataclass, field
 from typing import cast
+
+from msgspec import Struct, field
 
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
@@ -17,8 +18,7 @@ class BadSkill(Exception):
     """Not a valid skill. The text is the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillText:
+class SkillText(Struct, frozen=True, kw_only=True):
     """The content of a SKILL.md. `allowed_tools` is shown to people and grants nothing."""
 
     name: str

@@ -3,10 +3,10 @@
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from msgspec import Struct
 from yarl import URL
 
 from holdfast.tools.web.addresses import AddressPolicy, CheckedResolver, UrlRefused
@@ -30,8 +30,7 @@ _CHARSET = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """The result of fetching a URL."""
 
     url: str

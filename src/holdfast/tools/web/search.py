@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import aiohttp
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 from typing_extensions import override
 from yarl import URL
 
@@ -43,8 +42,7 @@ class WebSearchArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1, le=RESULTS_MAX, description="Number of results.")] = 5
 
 
-@dataclass(frozen=True, slots=True)
-class WebHit:
+class WebHit(Struct, frozen=True):
     """One result."""
 
     title: str
@@ -52,8 +50,7 @@ class WebHit:
     passage: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True, kw_only=True):
     """How a service is asked."""
 
     method: Literal["GET", "POST"] = "GET"

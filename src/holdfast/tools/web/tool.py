@@ -14,17 +14,17 @@ from yarl import URL
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import FETCH_URL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.functions import ChildOptions, call_in_child, importable
+from holdfast.tools.functions import ChildOptions, Importable, call_in_child
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Shown, shorten
 from holdfast.tools.web.addresses import UrlRefused
 from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher, Page
-from holdfast.tools.web.readable import readable
 from holdfast.values import Action
 
 FETCH_S = 30.0
 CONVERT_S = 10.0
+_READABLE = Importable("holdfast.tools.web.readable", "readable")  # the child alone imports it
 _SHOWN = Shown(head_chars=30_000, tail_chars=10_000)
 _TEXT_TYPES = frozenset(
     [
@@ -124,7 +124,7 @@ class FetchUrl(Tool):
     async def _readable(self, html: str, url: str, call: ToolCall) -> str:
         # In a child: a page can be made so that reading its HTML takes for ever.
         answer = await call_in_child(
-            importable(readable),
+            _READABLE,
             {"html": html, "base_url": url},
             place=ChildOptions(
                 cwd=str(call.workspace),

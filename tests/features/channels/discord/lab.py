@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.world import World
 from features.channels.lab import LONG_S, deps_of, running

@@ -6,10 +6,11 @@ Slack tells the channel what happens over a socket, or by calls to the real rout
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from agent.world import World
 from features.channels.lab import channel

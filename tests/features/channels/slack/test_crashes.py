@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agent.world import World, process
 from features.channels.crash_lab import (

@@ -1,7 +1,8 @@
 """A platform that is away for an hour, and a hundred chats of which one is at its limit."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.world import process
 from features.channels.lab import (

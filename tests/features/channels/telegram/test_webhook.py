@@ -1,8 +1,9 @@
 """Telegram calls us: one message for each update, and nothing for whoever doesn't know the secret."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.world import process
 from features.channels.lab import (

@@ -8,12 +8,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Annotated, Any, TypeAlias, cast
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 from yarl import URL
 
 from holdfast import __version__
@@ -45,15 +45,13 @@ OK_BELOW, TOO_LARGE, TOO_MANY_REQUESTS, SERVER_ERRORS = 300, 413, 429, 500
 TOO_LARGE_CODE = 40005
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordResult:
+class DiscordResult(Struct, frozen=True):
     """Discord did it; this is what it returned."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordFailure:
+class DiscordFailure(Struct, frozen=True):
     """Discord answered that it didn't do it; `code` is its own, 0 if it gave none."""
 
     status: int
@@ -65,8 +63,7 @@ class DiscordFailure:
 DiscordReply: TypeAlias = DiscordResult | DiscordFailure | Unwritten | Unanswered
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(Struct, frozen=True):
     """One request: `place` is the channel whose limit counts, if the route has one for each."""
 
     method: str

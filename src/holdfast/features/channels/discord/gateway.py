@@ -10,11 +10,11 @@ import logging
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 from yarl import URL
 
 from holdfast.features.channels.channel_log import ChannelLog
@@ -70,8 +70,7 @@ _FINAL: Final[Mapping[int, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(Struct, frozen=True):
     """Why a connection ended, whether its session can be resumed, and how long to wait.
 
     A `usual` ending happens every day, and is a failure only if it repeats.

@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct, field
 
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.discord.api import DiscordApi, DiscordFailure, DiscordResult, messages_of
@@ -32,8 +33,7 @@ Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """Something to take, and the event that it is of."""
 
     progress: Progress
@@ -41,8 +41,7 @@ class _Job:
     work: Work
 
 
-@dataclass(slots=True)
-class _Histories:
+class _Histories(Struct):
     """Those that are read after a gap: how many are left, and why some can't be had, by chat."""
 
     left: int

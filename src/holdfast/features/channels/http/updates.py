@@ -8,8 +8,8 @@ processes it.
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,8 +30,7 @@ ELSEWHERE_S = 2.5  # how long the server that holds the channel may take
 SIGNED_S = 3.0  # how long a body may take whose sender isn't known before it is there; Slack waits no longer
 
 
-@dataclass(slots=True)
-class _Places:
+class _Places(Struct):
     """Limits concurrent deliveries. Further ones must be retried later."""
 
     taken: int = 0

@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Literal, TypeAlias, cast
 
 import aiohttp
+from msgspec import Struct
 from yarl import URL
 
 from holdfast.features.channels.files_out import UPLOAD_S
@@ -39,16 +39,14 @@ UNCLEAR = frozenset(
 Form: TypeAlias = Literal["json", "form"]
 
 
-@dataclass(frozen=True, slots=True)
-class SlackDone:
+class SlackDone(Struct, frozen=True):
     """A successful response, with the token's scopes if Slack sent them."""
 
     value: Mapping[str, Any]
     scopes: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SlackFailure:
+class SlackFailure(Struct, frozen=True):
     """Slack answered that it didn't do it, in one word."""
 
     error: str

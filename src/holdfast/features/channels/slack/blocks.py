@@ -6,8 +6,9 @@ there, only `&`, `<` and `>` mean something, and they are escaped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.features.channels.cards import Card
 from holdfast.features.channels.rich_text import Span, Spans, plain, rich_text, split
@@ -24,8 +25,7 @@ _STYLES = {"bold": "bold", "italic": "italic", "strike": "strike", "code": "code
 Block: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SlackMessage:
+class SlackMessage(Struct, frozen=True):
     """A message as Slack takes it; `text` is what notifications show, and what is left without blocks."""
 
     text: str

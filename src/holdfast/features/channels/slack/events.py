@@ -3,10 +3,10 @@
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.channels.incoming import (
     Arrival,
@@ -85,8 +85,7 @@ class _Origin(NamedTuple):
     app: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlackInstallation:
+class SlackInstallation(Struct, frozen=True):
     """Our installed app; events for any other are ignored. `app` is empty if it's unknown.
 
     `enterprise` is set if the app is installed in a whole organization, so events of any team of it are ours.

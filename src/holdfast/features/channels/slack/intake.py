@@ -4,8 +4,9 @@ It doesn't matter how Slack tells it: over a socket, or by a call.
 """
 
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks

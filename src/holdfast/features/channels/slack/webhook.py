@@ -7,11 +7,11 @@ read: at the start, after Slack couldn't be reached, and after its calls came la
 
 import asyncio
 import json
-from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.http.webhook_endpoints import BadUpdate, NotNow, WebhookEndpoints
@@ -39,8 +39,7 @@ CANT_CALL = "Slack can't deliver to {url}: {why}"
 HINT = "Check that the URL is public, has a valid certificate and points to this server."
 
 
-@dataclass(frozen=True, slots=True)
-class HookAddress:
+class HookAddress(Struct, frozen=True):
     """Where Slack calls us, and the secret that it signs with."""
 
     url: str

@@ -8,12 +8,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, TypeAlias
 
 import aiohttp
 import msgspec
+from msgspec import Struct
 
 from holdfast.features.channels.messages import (
     Unanswered,
@@ -35,15 +35,13 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramResult:
+class TelegramResult(Struct, frozen=True):
     """Telegram did it; this is what it returned."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class TelegramFailure:
+class TelegramFailure(Struct, frozen=True):
     """Telegram answered that it didn't do it."""
 
     code: int
@@ -51,8 +49,7 @@ class TelegramFailure:
     retry_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A file that a request brings, in one of its fields."""
 
     field: str

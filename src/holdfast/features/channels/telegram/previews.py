@@ -1,8 +1,9 @@
 """Shows that the agent works: "typing", and in direct chats a draft of the answer. Nothing of it is kept."""
 
 import asyncio
-from dataclasses import dataclass
 from zlib import crc32
+
+from msgspec import Struct
 
 from holdfast.features.channels.deps import ChannelDeps
 from holdfast.features.channels.state import ChannelState
@@ -15,8 +16,7 @@ BEAT_S = 3.0  # "typing" lasts 5 s, and a draft 30 s
 ANSWER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Preview:
+class _Preview(Struct, frozen=True):
     chat: str
     run_id: str
     text: str

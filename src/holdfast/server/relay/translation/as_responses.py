@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.model_events import (
@@ -36,8 +36,7 @@ def repeated_fields(body: bytes) -> dict[str, object]:
     return {name: getattr(given, name) for name in _REPEATED}
 
 
-@dataclass(slots=True)
-class _Item:
+class _Item(Struct):
     """An item of the output while it is filled."""
 
     place: int

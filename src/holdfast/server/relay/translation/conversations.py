@@ -2,11 +2,11 @@
 
 import base64
 import binascii
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.messages import AskedTool, AssistantMessage, Message, Said, SaidText, ToolMessage, UserMessage
 from holdfast.models.parts import IMAGE_TYPES
@@ -43,8 +43,7 @@ def table_in(fields: Fields, name: str) -> Fields:
     return cast("Fields", value) if isinstance(value, dict) else {}
 
 
-@dataclass(slots=True)
-class ClientConversation:
+class ClientConversation(Struct):
     """Messages, and the instructions that were among them."""
 
     messages: list[Message] = field(default_factory=list[Message])

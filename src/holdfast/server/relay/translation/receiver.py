@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.decisions.deadlines import Sign, sign_of
@@ -21,8 +21,7 @@ from holdfast.targets import Wire
 JSON_HEAD = ResponseHead(200, {"content-type": "application/json"})
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerForm:
+class AnswerForm(Struct, frozen=True):
     """The format of the answer, as requested by the client."""
 
     model: str
