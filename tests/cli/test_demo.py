@@ -42,4 +42,4 @@ async def test_plain_code_really_suffers_what_the_tour_says() -> None:
         assert "429" in await naive_answer(chaos.base_url, "hi", patience_s=20)
     assert "keeps running" in await naive_stop()
     async with ChaosServer([SayWords("one two three"), Hang()]) as chaos:
-        assert "after 2 pieces" in await naive_crash(chaos.base_url, "hi", pieces=2)
+        assert "after 2 chunks" in await naive_crash(chaos.base_url, "hi", pieces=2)

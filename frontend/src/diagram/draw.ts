@@ -39,7 +39,7 @@ export function draw(text: string, dark: boolean): Promise<Picture | null> {
   const drawn = last.then(() => drawNow({ text, dark }));
   last = drawn.catch(() => null);
   kept.set(key, drawn);
-  // what could not be loaded is tried again the next time
+  // failed loads are retried the next time
   drawn.catch(() => kept.delete(key));
   for (const oldest of kept.keys()) if (kept.size > KEPT_MAX) kept.delete(oldest);
   return drawn;

@@ -28,7 +28,7 @@ export function askWords(ask: AskEntry): string {
   return `${ASKS[ask.ask].title}: ${ask.action?.summary ?? ask.text}`;
 }
 
-/** What became of it. */
+/** The outcome as one line. */
 export function askLine(ask: AskEntry): string {
   switch (ask.state) {
     case "open":

@@ -30,7 +30,7 @@ OwnLog: TypeAlias = Callable[[str, Fence], Awaitable[None]]
 class ClaimedLogs:
     """One task for each log of a source that this node can claim; `run` works until it is cancelled.
 
-    - At most one node owns a log. One that is owned elsewhere is tried again, so when a node ends or dies,
+    - At most one node owns a log. A log that is owned elsewhere is retried, so when a node ends or dies,
       another continues.
     - If this node loses what it owned, its owners are cancelled before any of them begins again.
     - An owner that raises begins again after a pause, which grows while it keeps failing.

@@ -177,7 +177,7 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
         "it runs what it fetches",
     ):
         assert words in screen.text
-    assert "would run:  rm -r build" in screen.text
+    assert "allows:     rm -r build" in screen.text
     screen = Screen(60)
     screen.write(ask_text(Style(lambda: 60), QUESTION))
     assert screen.text == "Which?"

@@ -133,11 +133,11 @@ async def test_instants_that_passed_while_nobody_ran_are_said_and_made_up_for_as
     assert (missed.count, missed.then) == (999, rule)
     assert len(world.queued()) == runs + 1
     if rule == "once":
-        assert "due 999 times" in world.messages()[0]
+        assert "missed 999 times" in world.messages()[0]
     if rule == "ask":
         await world.put(TriggerMissedAnswered(at_ms=world.clock.now_ms(), run=True))
         assert len(world.queued()) == 2
-        assert "due 999 times" in world.messages()[1]
+        assert "missed 999 times" in world.messages()[1]
     await world.stop()
 
 

@@ -52,7 +52,7 @@ def test_a_payload_that_the_prompt_does_not_name_follows_between_lines_that_it_c
     assert f"(The rest of its {PAYLOAD_CHARS_MAX + 1} characters is left out.)" in cut
     assert delivered(b"[" * 100_000).value is None
     missed = prompt("Go.", fire=TriggerFire(key="at/1", due_at_ms=0, state="due", missed=7))
-    assert "due 7 times" in missed
+    assert "missed 7 times" in missed
 
 
 def test_times_are_read_and_said_as_people_write_them() -> None:

@@ -152,7 +152,7 @@ function lineOf(entry: ChannelLogEntry): LogLine | null {
     : { ...base, words, why: what, kind: type === "channel.failed" ? "silent" : "good" };
 }
 
-/** What became of one delivery; empty until it is known. */
+/** The status of one delivery; null until it is known. */
 export function becameOf(entries: readonly ChannelLogEntry[], delivery: string): LogLine | null {
   return linesOf(entries).find(({ key }) => key === delivery) ?? null;
 }

@@ -110,7 +110,7 @@ class _Control:
         return web.json_response([_shown(channel) for channel in self._world.channels.values()])
 
     async def calls(self, request: web.Request) -> web.Response:
-        """Every request that arrived, with what became of it; `?name=createMessage` shows one kind."""
+        """Every received request with its outcome; `?name=createMessage` shows one kind."""
         wanted = request.query.get("name", "")
         shown = [
             {

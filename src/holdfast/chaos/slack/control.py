@@ -129,7 +129,7 @@ class _Control:
         return web.json_response([_shown(one) for one in self._world.conversations.values()])
 
     async def calls(self, request: web.Request) -> web.Response:
-        """Every request that arrived, with what became of it; `?method=chat.update` shows one method."""
+        """Every received request with its outcome; `?method=chat.update` shows one method."""
         wanted = request.query.get("method", "")
         calls = [call for call in self._world.calls if wanted in {"", call.method}]
         shown = [

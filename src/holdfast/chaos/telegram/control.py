@@ -82,7 +82,7 @@ class _Control:
         return web.json_response([_shown(chat) for chat in self._world.chats.values()])
 
     async def calls(self, request: web.Request) -> web.Response:
-        """Every request that arrived, with what became of it; `?method=sendMessage` shows one method."""
+        """Every received request with its outcome; `?method=sendMessage` shows one method."""
         wanted = request.query.get("method", "")
         calls = [call for call in self._world.calls if wanted in {"", call.method}]
         shown = [
