@@ -152,7 +152,7 @@ async def open_parts(
 
 
 def _keeper(settings: Settings) -> "Keeper | None":
-    """What kills tools if the server loses its lease; None if no other server shares the store."""
+    """Kills tools if the server loses its lease; None if no other server shares the store."""
     if not settings.server.store:
         return None
     from holdfast.tools.shell.keeper import Keeper

@@ -223,7 +223,7 @@ OUTPUT_BYTES_MAX = 64 * 1024
 
 
 class SessionProcesses:
-    """What tools of this server started in the background."""
+    """The background processes of this server's tools."""
 
     def __init__(self, background: Background) -> None:
         self._background = background

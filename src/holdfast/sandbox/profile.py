@@ -110,7 +110,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class ServerAccess(Struct, frozen=True, kw_only=True):
-    """What one MCP server may reach, beside what its command line names; all paths are absolute."""
+    """Paths and hosts that an MCP server can reach besides its command line; all paths are absolute."""
 
     network: NetworkAccess = "on"
     hosts: tuple[str, ...] = ()
