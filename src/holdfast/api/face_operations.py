@@ -1,35 +1,9 @@
-"""Operations for other protocols: AG-UI front ends, and agents and editors over MCP."""
+"""Operations for agents and editors over MCP."""
 
-from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.mcp import RpcMessage, RpcResult
-from holdfast.api.operation import EVENTS, ONCE, RESUME, START_ERRORS, Operation
+from holdfast.api.operation import EVENTS, ONCE, RESUME, Operation
 
 FACE_OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "POST",
-        "/ag-ui",
-        "ag_ui.run",
-        tag="AG-UI",
-        summary=(
-            "Start or continue a run and stream AG-UI 1.0 events. The thread is a session. An approval or "
-            "question ends the stream with an interrupt; answer it with `resume` to continue the run. "
-            "Calls to your `tools` end it with `pendingToolCallIds`; send the messages with their results "
-            "to continue. A repeated `runId` returns the same run; `Last-Event-ID` resumes its stream. If "
-            "you disconnect early, the run stops after a short grace period unless "
-            "`forwardedProps.holdfast.on_disconnect` is detach. Approving needs the scope approve."
-        ),
-        request=RunAgentInput,
-        responses={200: {EVENTS: None}},
-        errors={
-            **START_ERRORS,
-            403: "missing_scope, workspace_not_allowed",
-            404: "interrupt_not_found",
-            409: "interrupt_open, run_unknown, session_deleted, session_busy, idempotency_key_conflict",
-            429: "queue_full, too_many_streams",
-        },
-        headers=RESUME,
-        needs_request=True,
-    ),
     Operation(
         "POST",
         "/mcp",

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from features.ag_ui.client import WEATHER, Told, asked, frames, resumed, text_of, told
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say, Status
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from server.ag_ui.ag_ui_client import WEATHER, Told, asked, frames, resumed, text_of, told
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 

@@ -1,9 +1,10 @@
-"""The body of an AG-UI 1.0 request."""
+"""POST /ag-ui and its body (AG-UI 1.0)."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.api.operation import EVENTS, RESUME, START_ERRORS, Operation
 from holdfast.api.runs import ROLES, Effort, OnDisconnect, SessionId, ShortText
 
 PROTOCOL_VERSION = "1.0"
@@ -78,3 +79,32 @@ class RunAgentInput(msgspec.Struct, kw_only=True, rename="camel"):
     forwarded_props: Any = None
     resume: list[InterruptAnswer] | None = None
     parent_run_id: ShortText | None = None
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "POST",
+        "/ag-ui",
+        "ag_ui.run",
+        tag="AG-UI",
+        summary=(
+            "Start or continue a run and stream AG-UI 1.0 events. The thread is a session. An approval or "
+            "question ends the stream with an interrupt; answer it with `resume` to continue the run. "
+            "Calls to your `tools` end it with `pendingToolCallIds`; send the messages with their results "
+            "to continue. A repeated `runId` returns the same run; `Last-Event-ID` resumes its stream. If "
+            "you disconnect early, the run stops after a short grace period unless "
+            "`forwardedProps.holdfast.on_disconnect` is detach. Approving needs the scope approve."
+        ),
+        request=RunAgentInput,
+        responses={200: {EVENTS: None}},
+        errors={
+            **START_ERRORS,
+            403: "missing_scope, workspace_not_allowed",
+            404: "interrupt_not_found",
+            409: "interrupt_open, run_unknown, session_deleted, session_busy, idempotency_key_conflict",
+            429: "queue_full, too_many_streams",
+        },
+        headers=RESUME,
+        needs_request=True,
+    ),
+)

@@ -1,6 +1,6 @@
 """POST /ag-ui: a run of an AG-UI client, begun, continued or read again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
@@ -9,17 +9,16 @@ import msgspec
 from starlette.requests import Request
 
 from holdfast import events as e
-from holdfast.api.ag_ui import AgUiOptions, InterruptAnswer, RunAgentInput
 from holdfast.api.openai import OpenAIRequest
+from holdfast.features.ag_ui.bodies import AgUiOptions, InterruptAnswer, RunAgentInput
+from holdfast.features.ag_ui.frames import AgUiFeed, AgUiView
+from holdfast.features.ag_ui.messages import chat_messages
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, check_scope
-from holdfast.server.ag_ui.frames import AgUiFeed, AgUiView
-from holdfast.server.ag_ui.messages import chat_messages
-from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.openai.client_tools import (
     Declared,
@@ -30,10 +29,9 @@ from holdfast.server.openai.client_tools import (
 from holdfast.server.openai.messages import ClientInput, parse_messages
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.routing import Endpoint
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.inputs import answered_or_stale, approval_choice
-from holdfast.server.runs.runs import RunRoutes, known_run
+from holdfast.server.runs.runs import known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     checked_session_id,
@@ -42,7 +40,6 @@ from holdfast.server.transport.bodies import (
     read_body,
 )
 from holdfast.server.transport.once import KEPT_MS, OWN, OnceKey, earlier_response
-from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import HistoryMessage, RunSettings
 
 NO_ANSWER = "(The person closed the question without an answer.)"
@@ -59,10 +56,10 @@ class _Begun:
 class AgUiRoutes:
     """The AG-UI route. Stateless."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
-        self._deps = deps
-        self._runs = runs
-        self._disconnects = disconnects
+    def __init__(self, parts: RouteParts) -> None:
+        self._deps = parts.deps
+        self._runs = parts.runs
+        self._disconnects = parts.disconnects
 
     async def run(self, request: Request) -> Any:
         """POST /ag-ui."""
@@ -249,11 +246,3 @@ def _cursor(request: Request) -> int | None:
     """The seq after which to continue; None if the whole stream is wanted."""
     given = request.headers.get("last-event-id", "")
     return int(given[:18]) if given.isascii() and given.isdigit() else None
-
-
-def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """Return the endpoint functions by name."""
-    ag_ui = AgUiRoutes(parts.deps, parts.runs, parts.disconnects)
-    return {
-        "ag_ui.run": ag_ui.run,
-    }

@@ -6,12 +6,12 @@ from typing import Any
 
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
-from holdfast.api.ag_ui import RunAgentInput
+from holdfast.features.ag_ui.bodies import RunAgentInput
+from holdfast.features.ag_ui.frames import AgUiEvent, AgUiView
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import SessionFold
-from holdfast.server.ag_ui.frames import AgUiEvent, AgUiView
 from holdfast.server.streams import hermes
 from holdfast.server.streams.waiting import ResponseSpan
 from tables import for_each_row
@@ -54,7 +54,7 @@ def written(said: list[dict[str, Any]]) -> str:
 
 @for_each_row("name", NAMES)
 def test_a_log_is_told_as_it_always_was(name: str) -> None:
-    """P7; `PYTHONPATH=tests .venv/bin/python -m server.ag_ui.test_frames` writes the files anew."""
+    """P7; `PYTHONPATH=tests .venv/bin/python -m features.ag_ui.test_frames` writes the files anew."""
     assert written(told(name)) == (EXPECTED / f"{name}.jsonl").read_text()
 
 

@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.api.ag_ui import PROTOCOL_VERSION, RunAgentInput
+from holdfast.features.ag_ui.bodies import PROTOCOL_VERSION, RunAgentInput
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from features.ag_ui.client import WEATHER, asked, resumed, text_of, told
 from holdfast.chaos import CallTool, ChaosServer, Say
-from server.ag_ui.ag_ui_client import WEATHER, asked, resumed, text_of, told
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 
