@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.cli.acp.transport import EditorTransport
-from holdfast.cli.protocols.stdio_lines import LineTooLong, StdioLines
+from holdfast.cli.stdio_lines import LineTooLong, StdioLines
 
 GOOD = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
 

@@ -75,10 +75,6 @@ app.add_typer(memory_commands.memory_app, name="memory")
 app.add_typer(skill_commands.skills_app, name="skills")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
-for feature in FEATURES.values():
-    for group, part in feature.commands.items():
-        app.add_typer(feature.part(part), name=group)
-
 RUN_EXAMPLES = """Examples:
 
 holdfast run 'why does make test fail?'
@@ -165,9 +161,6 @@ def chat(
 
 
 app.command(short_help="Run as an editor's agent over ACP (Zed, JetBrains, Neovim).")(protocol_commands.acp)
-app.command(short_help="Run as an MCP server for other agents (Claude Code, Codex, Cursor).")(
-    protocol_commands.mcp
-)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
@@ -568,3 +561,12 @@ def keys_revoke(name: KeyName, data_dir: DataDir = None, config: Config = None) 
     from holdfast.cli.keys import revoke_key
 
     raise typer.Exit(revoke_key(_flags(data_dir, config), name))
+
+
+for feature in FEATURES.values():
+    for command_name, part in feature.commands.items():
+        command = feature.part(part)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=command_name)
+        else:
+            app.command(command_name, short_help=command.__doc__.partition("\n")[0])(command)

@@ -37,7 +37,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "inputs": "runs.endpoints",
         "keys": "access.endpoints",
         "log": "sessions.endpoints",
-        "mcp": "mcp.endpoints",
         "memory": "memory",
         "metrics": "metrics",
         "nodes": "nodes",

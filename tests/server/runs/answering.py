@@ -16,6 +16,7 @@ from features.channels.lab import ME
 from features.channels.lab import options_for as telegram_options
 from features.channels.slack.slack_lab import MY
 from features.channels.slack.slack_lab import options_for as slack_options
+from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.gates import Notifier
@@ -33,7 +34,6 @@ from holdfast.features.channels.deps import ChannelOptions
 from holdfast.host.lock import DirectoryLock
 from holdfast.interfaces.journal import Store
 from holdfast.values import Choice, Width
-from server.mcp.rpc_client import RpcClient
 from serving import Served
 
 Row = dict[str, Any]

@@ -42,7 +42,7 @@ from holdfast.cli.acp.servers import GivenServer
 from holdfast.cli.acp.session import Block, EditorSession, asked
 from holdfast.cli.acp.transport import EditorTransport
 from holdfast.cli.attach import OK, Attached, with_server
-from holdfast.cli.protocols.stdio_lines import StdioLines
+from holdfast.cli.stdio_lines import StdioLines
 from holdfast.client.address import ClientPatience
 from holdfast.interfaces.ids import new_session_id
 from holdfast.values import CHAT

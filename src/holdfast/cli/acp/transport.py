@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from holdfast.cli.protocols.stdio_lines import LineTooLong
+from holdfast.cli.stdio_lines import LineTooLong
 
 Message: TypeAlias = dict[str, Any]
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600

@@ -19,17 +19,3 @@ def acp(
 
     flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
     raise typer.Exit(serve_editor(flags, model=model or ""))
-
-
-def mcp(
-    workspace: Workspace = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Run as an MCP server for other agents, on standard input and output.
-
-    Other agents start this command themselves. To set one up, see docs/mcp-server.md.
-    """
-    from holdfast.cli.protocols.mcp_stdio import serve_mcp
-
-    raise typer.Exit(serve_mcp({"data_dir": data_dir, "config": config, "agent_workspace": workspace}))

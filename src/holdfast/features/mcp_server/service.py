@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from starlette.types import Scope
 
-from holdfast.api.mcp import RpcId, RpcMessage
-from holdfast.server.mcp.peer import McpPeer
-from holdfast.server.mcp.rpc import Json
+from holdfast.features.mcp_server.bodies import RpcId, RpcMessage
+from holdfast.features.mcp_server.peer import McpPeer
+from holdfast.features.mcp_server.rpc import Json
 from holdfast.server.streams.stream import Feed
 
 

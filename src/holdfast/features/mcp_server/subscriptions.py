@@ -11,12 +11,12 @@ from weakref import WeakValueDictionary
 import msgspec
 from typing_extensions import override
 
+from holdfast.features.mcp_server.peer import META
+from holdfast.features.mcp_server.rpc import INVALID_PARAMS, Json, RpcError, notification, sse
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
+from holdfast.features.mcp_server.sessions import session_in
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.peer import META
-from holdfast.server.mcp.rpc import INVALID_PARAMS, Json, RpcError, notification, sse
-from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
-from holdfast.server.mcp.sessions import session_in
 from holdfast.server.streams.feeds import SessionListChanges, SessionListFeed
 
 SUBSCRIBED_MAX = 100

@@ -14,8 +14,8 @@ from typing import Any, cast
 from msgspec import UNSET
 from starlette.datastructures import Headers
 
-from holdfast.api.mcp import RpcMessage
-from holdfast.server.mcp.rpc import (
+from holdfast.features.mcp_server.bodies import RpcMessage
+from holdfast.features.mcp_server.rpc import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,

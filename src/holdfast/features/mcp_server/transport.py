@@ -11,10 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.api.mcp import RpcId, RpcMessage
-from holdfast.interfaces.journal import JournalError
-from holdfast.server.access.request_secrets import without_secrets
-from holdfast.server.mcp.peer import (
+from holdfast.features.mcp_server.bodies import RpcId, RpcMessage
+from holdfast.features.mcp_server.peer import (
     META,
     MODERN_VERSIONS,
     SESSION_HEADER,
@@ -24,7 +22,7 @@ from holdfast.server.mcp.peer import (
     new_session,
     peer_of,
 )
-from holdfast.server.mcp.rpc import (
+from holdfast.features.mcp_server.rpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Json,
@@ -35,7 +33,9 @@ from holdfast.server.mcp.rpc import (
     result_body,
     rpc_error,
 )
-from holdfast.server.mcp.service import McpCall, McpCaller, McpService, McpStream
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpService, McpStream
+from holdfast.interfaces.journal import JournalError
+from holdfast.server.access.request_secrets import without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.streams.stream import EventStream, Reservation, Streams

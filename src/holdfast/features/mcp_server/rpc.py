@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
-from holdfast.api.mcp import RpcId, RpcMessage
+from holdfast.features.mcp_server.bodies import RpcId, RpcMessage
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import parsed, raw_response

@@ -4,11 +4,11 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
+from features.mcp_server.rpc_client import META, NEW, OLD, RpcClient
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from server.mcp.rpc_client import META, NEW, OLD, RpcClient
 from serving import Setting, limited, served, target_of
 from tables import for_each_row
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.cli.attach import OK, Attached, with_server
-from holdfast.cli.protocols.stdio_lines import LineTooLong, StdioLines
+from holdfast.cli.stdio_lines import LineTooLong, StdioLines
 from holdfast.client.address import ClientPatience
+from holdfast.features.mcp_server.pipe import McpPipe
 
 PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 PARSE_ERROR = -32700
@@ -17,7 +18,7 @@ def serve_mcp(flags: Mapping[str, object]) -> int:
 
     async def work(attached: Attached) -> int:
         lines = await StdioLines.open()
-        pipe = attached.client.mcp_pipe(lines.write)
+        pipe = McpPipe(attached.client.exchange, lines.write)
         try:
             while line := await _line(lines):
                 await pipe.take(line)

@@ -3,27 +3,26 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp
 from typing_extensions import override
 
+from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.features.mcp_server.frames import elicited_answer
 from holdfast.interfaces.journal import Store
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.middleware import AccessMiddleware
-from holdfast.server.mcp.frames import elicited_answer
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.values import Action
 from sabotage import Sabotage
-from sabotage.servers import Make, TakesTwice
-from server.mcp.rpc_client import RpcClient
+from sabotage.servers import Around, Make, TakesTwice, as_it_is
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, served, target_of
 
-Around: TypeAlias = Callable[[ASGIApp, Store], ASGIApp]
 Read: TypeAlias = Callable[[e.AskAsked, Mapping[str, Any]], tuple[str, str]]
 KEY = ApiKey("owner", "sk-secret-of-the-owner")
 OWNER = {"Authorization": f"Bearer {KEY.secret}"}
@@ -36,12 +35,6 @@ class GivesEveryScope(KeyRing):
     def scopes_of(self, name: str) -> frozenset[Scope]:
         del name
         return frozenset(SCOPES)
-
-
-def as_it_is(app: ASGIApp, store: Store) -> ASGIApp:
-    """The server."""
-    del store
-    return app
 
 
 def any_key_approves(app: ASGIApp, store: Store) -> ASGIApp:
@@ -67,35 +60,6 @@ async def check_a_chat_key_approves_nothing(around: Around) -> None:
         waits = await client.tool("run_agent", message="hi")
         await client.tool("answer", id=waits["structuredContent"]["ask"]["id"], answer="once")
         assert not counted.done, "a key without the scope has approved an action"
-
-
-def without_request_ids(app: ASGIApp, store: Store) -> ASGIApp:
-    """A server that ignores which approval a hermes client names."""
-    del store
-
-    async def ignoring(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        async def renamed() -> Any:
-            message = await receive()
-            return {**message, "body": message.get("body", b"").replace(b"request_id", b"ignored_id")}
-
-        await app(scope, renamed, send)
-
-    return ignoring  # pyright: ignore[reportReturnType]  # a scope is any mapping
-
-
-async def check_a_request_id_names_one_approval(around: Around) -> None:
-    """P8: a hermes client that answers an older approval approves nothing that is open now."""
-    counted = Counted()
-    setting = Setting(tools=(counted,), judge=AsksAbout(frozenset({"touch"})), around=around)
-    async with (
-        ChaosServer([CallTool("touch", {"n": 1})], [Say("Done.")]) as chaos,
-        served(target_of(chaos), setting=setting) as server,
-    ):
-        run_id = await server.start()
-        await server.until(run_id, "approval.request")
-        late = {"choice": "once", "request_id": "apr_older"}
-        answer = await server.call("POST", f"/v1/runs/{run_id}/approval", body=late)
-        assert (answer.status, counted.done) == (409, []), "it approved what is open now"
 
 
 async def check_a_repeated_call_is_one_run(make: Make) -> None:
@@ -141,7 +105,6 @@ async def check_only_a_choice_is_consent(read: Read) -> None:
 
 
 SABOTAGES = (
-    Sabotage("P8", check_a_request_id_names_one_approval, as_it_is, without_request_ids),
     Sabotage("P8", check_a_chat_key_approves_nothing, as_it_is, any_key_approves),
     Sabotage("P2", check_a_repeated_call_is_one_run, MemoryStore, TakesTwice),
     Sabotage("P8", check_only_a_choice_is_consent, elicited_answer, closing_is_consent),

@@ -9,19 +9,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast import events as e
-from holdfast.api import mcp as api
 from holdfast.api.runs import Accepted
+from holdfast.features.mcp_server import bodies as api
+from holdfast.features.mcp_server.frames import run_result, tool_result, waiting_result
+from holdfast.features.mcp_server.rpc import INVALID_PARAMS, Json, RpcError
+from holdfast.features.mcp_server.run_calls import RunCalls
+from holdfast.features.mcp_server.service import McpCall, McpStream
+from holdfast.features.mcp_server.sessions import SessionViews
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.request_secrets import without_secrets as problem_without_secrets
 from holdfast.server.contents import without_secrets
 from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.frames import run_result, tool_result, waiting_result
-from holdfast.server.mcp.rpc import INVALID_PARAMS, Json, RpcError
-from holdfast.server.mcp.run_calls import RunCalls
-from holdfast.server.mcp.service import McpCall, McpStream
-from holdfast.server.mcp.sessions import SessionViews
 from holdfast.server.problems import Problem
 from holdfast.server.runs.responses import accepted, not_sent
 from holdfast.server.runs.runs import known_run

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.mcp import RpcId
+from holdfast.features.mcp_server.bodies import RpcId
+from holdfast.features.mcp_server.rpc import Json, notification
 from holdfast.folds.plans import steps_done
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.server.mcp.rpc import Json, notification
 from holdfast.server.streams import hermes
 
 POLL_MS = 2_000

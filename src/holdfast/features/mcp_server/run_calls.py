@@ -8,7 +8,11 @@ from typing import Any, cast
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments, SendArguments
+from holdfast.features.mcp_server.bodies import AnswerArguments, RpcId, RunAgentArguments, SendArguments
+from holdfast.features.mcp_server.frames import elicited_answer, task
+from holdfast.features.mcp_server.rpc import INVALID_PARAMS, Json, RpcError
+from holdfast.features.mcp_server.run_feed import RunCall, RunCallFeed, StreamCursor, cursor_in
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.index import RunQuery
@@ -16,10 +20,6 @@ from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.frames import elicited_answer, task
-from holdfast.server.mcp.rpc import INVALID_PARAMS, Json, RpcError
-from holdfast.server.mcp.run_feed import RunCall, RunCallFeed, StreamCursor, cursor_in
-from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.ask_places import top_place
 from holdfast.server.runs.inputs import answered_or_stale, approval_choice

@@ -8,13 +8,8 @@ import msgspec
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.api.mcp import RpcId
-from holdfast.folds.asks import ask_event
-from holdfast.folds.rows import RunRow
-from holdfast.folds.session_fold import RunReadModel
-from holdfast.interfaces.journal import Record
-from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.frames import (
+from holdfast.features.mcp_server.bodies import RpcId
+from holdfast.features.mcp_server.frames import (
     elicitation,
     input_requests,
     progress,
@@ -22,8 +17,13 @@ from holdfast.server.mcp.frames import (
     run_result,
     waiting_result,
 )
-from holdfast.server.mcp.peer import McpPeer
-from holdfast.server.mcp.rpc import Json, notification, result_body, sse
+from holdfast.features.mcp_server.peer import McpPeer
+from holdfast.features.mcp_server.rpc import Json, notification, result_body, sse
+from holdfast.folds.asks import ask_event
+from holdfast.folds.rows import RunRow
+from holdfast.folds.session_fold import RunReadModel
+from holdfast.interfaces.journal import Record
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request
 from holdfast.server.streams import hermes
 from holdfast.server.streams.span_feed import SpanFeed

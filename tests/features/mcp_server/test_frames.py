@@ -8,16 +8,16 @@ from mcp_types import methods
 
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
-from holdfast.folds.asks import ask_event
-from holdfast.folds.rows import RunRow, run_of
-from holdfast.folds.session_fold import SessionFold
-from holdfast.server.mcp.frames import (
+from holdfast.features.mcp_server.frames import (
     elicitation,
     progress_text,
     run_result,
     task_detail,
     waiting_result,
 )
+from holdfast.folds.asks import ask_event
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.session_fold import SessionFold
 from tables import for_each_row
 
 EXPECTED = Path(__file__).with_name("golden")
@@ -55,7 +55,7 @@ def written(said: list[dict[str, Any]]) -> str:
 
 @for_each_row("name", NAMES)
 def test_a_log_is_told_as_it_always_was(name: str) -> None:
-    """P7; `PYTHONPATH=tests .venv/bin/python -m server.mcp.test_frames` writes the files anew."""
+    """P7; `PYTHONPATH=tests .venv/bin/python -m features.mcp_server.test_frames` writes the files anew."""
     said = told(name)
     assert written(said) == (EXPECTED / f"{name}.json").read_text()
     for frame in said:

@@ -5,19 +5,20 @@ from typing import TypeAlias, cast
 
 from msgspec import UNSET
 
-from holdfast.api.mcp import RpcMessage
+from holdfast.features.mcp_server.bodies import RpcMessage
+from holdfast.features.mcp_server.frames import task_detail
+from holdfast.features.mcp_server.peer import TASKS, McpPeer
+from holdfast.features.mcp_server.rpc import INVALID_PARAMS, MISSING_CAPABILITY, Json, RpcError
+from holdfast.features.mcp_server.run_calls import RunCalls
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
+from holdfast.features.mcp_server.sessions import COMPLETIONS_MAX, SessionViews
+from holdfast.features.mcp_server.subscriptions import Subscriptions
+from holdfast.features.mcp_server.tools import AgentTools, Answer
+from holdfast.features.mcp_server.transport import McpRoutes, unknown_method
 from holdfast.folds.rows import RunRow
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.frames import task_detail
-from holdfast.server.mcp.peer import TASKS, McpPeer
-from holdfast.server.mcp.rpc import INVALID_PARAMS, MISSING_CAPABILITY, Json, RpcError
-from holdfast.server.mcp.run_calls import RunCalls
-from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
-from holdfast.server.mcp.sessions import COMPLETIONS_MAX, SessionViews
-from holdfast.server.mcp.subscriptions import Subscriptions
-from holdfast.server.mcp.tools import AgentTools, Answer
-from holdfast.server.mcp.transport import unknown_method
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.relay.names import AGENT_NAMES
 
 INSTRUCTIONS = (
@@ -181,6 +182,15 @@ class AgentService:
         if row is None:
             raise RpcError(INVALID_PARAMS, f"Unknown task: {str(task_id)[:100]}")
         return row
+
+
+class AgentRoutes(McpRoutes):
+    """The routes of /mcp, with the agent behind them."""
+
+    def __init__(self, parts: RouteParts) -> None:
+        deps = parts.deps
+        calls = RunCalls(deps, parts.runs, parts.disconnects)
+        super().__init__(AgentService(deps, calls), deps.streams, deps.limits)
 
 
 def _check_tasks(call: McpCall) -> None:

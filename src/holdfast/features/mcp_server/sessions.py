@@ -6,12 +6,12 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from holdfast.api.mcp import ListSessionsArguments, ReadSessionArguments
+from holdfast.features.mcp_server.bodies import ListSessionsArguments, ReadSessionArguments
+from holdfast.features.mcp_server.frames import TEXT_CHARS_MAX, tool_result
+from holdfast.features.mcp_server.rpc import INVALID_PARAMS, RESOURCE_NOT_FOUND, Json, RpcError
+from holdfast.features.mcp_server.service import McpCall
 from holdfast.interfaces.index import ListedSession, SessionQuery
 from holdfast.server.deps import RouteDeps
-from holdfast.server.mcp.frames import TEXT_CHARS_MAX, tool_result
-from holdfast.server.mcp.rpc import INVALID_PARAMS, RESOURCE_NOT_FOUND, Json, RpcError
-from holdfast.server.mcp.service import McpCall
 from holdfast.server.problems import session_not_found
 from holdfast.server.sessions.exports import markdown_of
 from holdfast.server.sessions.responses import cursor_in, cursor_of, entry, page_of
