@@ -25,6 +25,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("hermes_import"),
     Shipped("ag_ui"),
     Shipped("mcp_server"),
+    Shipped("acp"),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())

@@ -29,7 +29,6 @@ from holdfast.cli.options import (
     Workspace,
 )
 from holdfast.cli.powers import memory_commands, skill_commands
-from holdfast.cli.protocols import commands as protocol_commands
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
 
@@ -158,9 +157,6 @@ def chat(
         session=session, model=model, workspace=workspace, data_dir=data_dir, config=config
     )
     raise typer.Exit(starting.start(wanted))
-
-
-app.command(short_help="Run as an editor's agent over ACP (Zed, JetBrains, Neovim).")(protocol_commands.acp)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")

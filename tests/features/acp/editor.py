@@ -16,10 +16,10 @@ from acp.schema import (
 )
 
 from holdfast.chaos import ChaosServer, Script
-from holdfast.cli.acp.agent import EditorAgent
-from holdfast.cli.acp.session import EditorSession
 from holdfast.cli.attach import Attached
 from holdfast.client import Client
+from holdfast.features.acp.agent import EditorAgent
+from holdfast.features.acp.session import EditorSession
 from serving import Served, Setting, served, target_of
 
 

@@ -24,10 +24,10 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from cli.editor import Editor, desk, prompted
+from features.acp.editor import Editor, desk, prompted
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, Gate, Say, Wait
-from holdfast.cli.acp.agent import EditorAgent
+from holdfast.features.acp.agent import EditorAgent
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.files.contents import FilesSeen

@@ -10,12 +10,12 @@ from acp.schema import ToolCallUpdate
 
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
-from holdfast.cli.acp.updates import Update, card_of, entry_updates, event_updates, permission
+from holdfast.features.acp.updates import Update, card_of, entry_updates, event_updates, permission
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import run_of
 from holdfast.folds.session_fold import SessionFold
 
-EXPECTED = Path(__file__).with_name("acp_golden")
+EXPECTED = Path(__file__).with_name("golden")
 NAMES = [path.stem for path in LOGS]
 
 
@@ -45,7 +45,7 @@ def written(name: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_log_is_told_as_it_always_was(name: str) -> None:
-    """P7; `PYTHONPATH=tests .venv/bin/python -m cli.test_acp_updates` writes the files anew."""
+    """P7; `PYTHONPATH=tests .venv/bin/python -m features.acp.test_updates` writes the files anew."""
     assert written(name) == (EXPECTED / f"{name}.jsonl").read_text()
 
 

@@ -20,7 +20,7 @@ from holdfast.chaos.record import SeenRequest
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
-from cli.editor import Editor
+from features.acp.editor import Editor
 
 STREAM_BYTES_MAX = 1 << 24
 

@@ -1,4 +1,4 @@
-"""The commands that talk to another program on standard input and output."""
+"""`holdfast acp`."""
 
 import typer
 
@@ -11,11 +11,12 @@ def acp(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Run as an editor's agent over the Agent Client Protocol, on standard input and output.
+    """Run as an editor's agent over ACP (Zed, JetBrains, Neovim).
 
-    Editors start this command themselves. To set one up, see docs/editors.md.
+    Speaks the Agent Client Protocol on standard input and output. Editors start this command themselves. To
+    set one up, see docs/editors.md.
     """
-    from holdfast.cli.acp.agent import serve_editor
+    from holdfast.features.acp.agent import serve_editor
 
     flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
     raise typer.Exit(serve_editor(flags, model=model or ""))

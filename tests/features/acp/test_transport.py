@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.cli.acp.transport import EditorTransport
 from holdfast.cli.stdio_lines import LineTooLong, StdioLines
+from holdfast.features.acp.transport import EditorTransport
 
 GOOD = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.world import Effect, asks_about
-from cli.editor import Editor, desk, prompted
+from features.acp.editor import Editor, desk, prompted
 from holdfast.chaos import CallTool, Say
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.children import child_tools

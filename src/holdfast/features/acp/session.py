@@ -27,10 +27,13 @@ from acp.schema import (
 )
 
 from holdfast import events as e
-from holdfast.cli.acp.editor_files import EditorFiles
-from holdfast.cli.acp.options import PLAN, mode_update
-from holdfast.cli.acp.servers import EditorServers, GivenServer
-from holdfast.cli.acp.updates import (
+from holdfast.client.client import Client as HoldfastClient
+from holdfast.client.errors import ClientError, Refused
+from holdfast.client.updates import Seen
+from holdfast.features.acp.editor_files import EditorFiles
+from holdfast.features.acp.options import PLAN, mode_update
+from holdfast.features.acp.servers import EditorServers, GivenServer
+from holdfast.features.acp.updates import (
     agent_text,
     card_of,
     entry_updates,
@@ -39,9 +42,6 @@ from holdfast.cli.acp.updates import (
     plan,
     user_text,
 )
-from holdfast.client.client import Client as HoldfastClient
-from holdfast.client.errors import ClientError, Refused
-from holdfast.client.updates import Seen
 from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of

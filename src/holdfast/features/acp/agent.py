@@ -36,14 +36,14 @@ from acp.schema import (
 )
 
 from holdfast import __version__
-from holdfast.cli.acp.editor_files import EditorFiles
-from holdfast.cli.acp.options import DEFAULT, MODE, MODEL, MODES, Option, chosen, mode_state, options
-from holdfast.cli.acp.servers import GivenServer
-from holdfast.cli.acp.session import Block, EditorSession, asked
-from holdfast.cli.acp.transport import EditorTransport
 from holdfast.cli.attach import OK, Attached, with_server
 from holdfast.cli.stdio_lines import StdioLines
 from holdfast.client.address import ClientPatience
+from holdfast.features.acp.editor_files import EditorFiles
+from holdfast.features.acp.options import DEFAULT, MODE, MODEL, MODES, Option, chosen, mode_state, options
+from holdfast.features.acp.servers import GivenServer
+from holdfast.features.acp.session import Block, EditorSession, asked
+from holdfast.features.acp.transport import EditorTransport
 from holdfast.interfaces.ids import new_session_id
 from holdfast.values import CHAT
 
@@ -203,7 +203,11 @@ class EditorAgent:
         return SetSessionModeResponse()
 
     async def set_config_option(
-        self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
+        self,
+        config_id: str,
+        session_id: str,
+        value: str | bool,  # noqa: FBT001  # as the protocol has it
+        **kwargs: Any,
     ) -> SetSessionConfigOptionResponse | None:
         """Choose the mode of the session, or the model of its next runs."""
         del kwargs
