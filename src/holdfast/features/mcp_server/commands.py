@@ -15,6 +15,6 @@ def mcp(
     Speaks the Model Context Protocol on standard input and output. Other agents start this command
     themselves. To set one up, see docs/mcp-server.md.
     """
-    from holdfast.features.mcp_server.stdio import serve_mcp
+    from holdfast.features.mcp_server.pipe import serve_mcp
 
     raise typer.Exit(serve_mcp({"data_dir": data_dir, "config": config, "agent_workspace": workspace}))

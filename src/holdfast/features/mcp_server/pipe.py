@@ -1,4 +1,4 @@
-"""A Model Context Protocol client on standard input and output, passed on to a server's /mcp.
+"""`holdfast mcp`: a Model Context Protocol client on standard input and output, passed on to a server's /mcp.
 
 Each request is sent under an idempotency key, and again after a lost connection with the cursor that was
 reached, so a restart of the server is a pause.
@@ -6,7 +6,7 @@ reached, so a restart of the server is a pause.
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -15,12 +15,16 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from holdfast.cli.attach import OK, Attached, with_server
+from holdfast.cli.stdio_lines import LineTooLong, StdioLines
+from holdfast.client.address import ClientPatience
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
 
 Json: TypeAlias = dict[str, Any]
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
+PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 PATH = "/mcp"
 BOTH, EVENTS = "application/json, text/event-stream", "text/event-stream"
 REQUESTS_MAX = 256
@@ -35,6 +39,32 @@ _NAMED = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
+
+
+def serve_mcp(flags: Mapping[str, object]) -> int:
+    """Talk to the client on standard input and output until it leaves; the exit code."""
+
+    async def work(attached: Attached) -> int:
+        lines = await StdioLines.open()
+        pipe = McpPipe(attached.client.exchange, lines.write)
+        try:
+            while line := await _line(lines):
+                await pipe.take(line)
+        finally:
+            await pipe.drain()
+            lines.close()
+        return OK
+
+    return with_server(flags, work, works="all", patience=PATIENCE)
+
+
+async def _line(lines: StdioLines) -> bytes:
+    """The next line; one that is too long is answered with an error."""
+    while True:
+        try:
+            return await lines.read()
+        except LineTooLong as error:
+            await lines.write(msgspec.json.encode(_error(None, PARSE_ERROR, str(error))))
 
 
 @dataclass(slots=True)
