@@ -40,6 +40,8 @@ class QuestionAnswer:
 
 
 AskAnswer: TypeAlias = ApprovalVerdict | QuestionAnswer
+# The answer of a client that shows a form, if the person closes it.
+QUESTION_CLOSED = "(The person closed the question without an answer.)"
 
 
 @dataclass(frozen=True, slots=True)

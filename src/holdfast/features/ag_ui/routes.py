@@ -16,7 +16,7 @@ from holdfast.features.ag_ui.messages import chat_messages
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
-from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
+from holdfast.runner.asks import QUESTION_CLOSED, AskAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.lazy_endpoints import RouteParts
@@ -30,7 +30,7 @@ from holdfast.server.openai.messages import ClientInput, parse_messages
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.history import await_given_history
-from holdfast.server.runs.inputs import answered_or_stale, approval_choice
+from holdfast.server.runs.inputs import answer_of, answered_or_stale
 from holdfast.server.runs.runs import known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -41,8 +41,6 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import KEPT_MS, OWN, OnceKey, earlier_response
 from holdfast.values import HistoryMessage, RunSettings
-
-NO_ANSWER = "(The person closed the question without an answer.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +201,6 @@ class AgUiRoutes:
 
 def _answer(asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str) -> AskAnswer:
     """The verdict or answer in a payload; raises a Problem that says what to send."""
-    said, reason = _said(asked, given, at)
-    if isinstance(asked, e.QuestionAsked):
-        return QuestionAnswer(said, by=by)
-    return ApprovalVerdict(approval_choice(said), by=by, reason=reason)
-
-
-def _said(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]:
-    """The choice or answer in a payload, and the reason; raises a Problem that says what to send."""
     is_question = isinstance(asked, e.QuestionAsked)
     fields = _fields(given.payload, "answer" if is_question else "choice")
     reason = fields.get("reason")
@@ -219,7 +209,7 @@ def _said(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]
         param = f"resume[{at}].payload"
         raise bad_request(f"Invalid '{param}': send choice or approved, not both", param=param)
     if given.status == "cancelled":
-        return (NO_ANSWER if is_question else "deny"), reason
+        return answer_of(asked, QUESTION_CLOSED if is_question else "deny", by=by, reason=reason)
     said = fields.get("answer") if is_question else fields.get("choice", fields.get("approved"))
     if isinstance(said, bool) and not is_question:
         said = "once" if said else "deny"
@@ -227,7 +217,7 @@ def _said(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]
         param = f"resume[{at}].payload"
         what = "the answer as text, or {answer}" if is_question else "true, false, or {choice}"
         raise bad_request(f"Invalid '{param}': send {what}", param=param)
-    return said, reason
+    return answer_of(asked, said, by=by, reason=reason)
 
 
 def _fields(payload: object, name: str) -> dict[str, object]:

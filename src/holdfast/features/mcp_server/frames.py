@@ -13,12 +13,12 @@ from holdfast.folds.plans import steps_done
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
+from holdfast.runner.asks import QUESTION_CLOSED
 from holdfast.server.streams import hermes
 
 POLL_MS = 2_000
 TEXT_CHARS_MAX = 200_000
 LINE_CHARS_MAX = 300
-NO_ANSWER = "(The person closed the question without an answer.)"
 NO_TEXT = "(The agent ended without an answer.)"
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
@@ -147,7 +147,7 @@ def elicited_answer(asked: e.AskAsked, result: Mapping[str, Any]) -> tuple[str, 
         raise ValueError("the response has an error")
     match result.get("action"):
         case "decline" | "cancel":
-            return (NO_ANSWER if is_question else "deny"), reason
+            return (QUESTION_CLOSED if is_question else "deny"), reason
         case "accept":
             said = fields.get("answer" if is_question else "choice")
             if isinstance(said, str) and said.strip():

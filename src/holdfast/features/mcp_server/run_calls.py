@@ -16,13 +16,13 @@ from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.index import RunQuery
-from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
+from holdfast.runner.asks import AskAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.ask_places import top_place
-from holdfast.server.runs.inputs import answered_or_stale, approval_choice
+from holdfast.server.runs.inputs import answer_of, answered_or_stale
 from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.transport.bodies import checked_session_id
 from holdfast.server.transport.once import (
@@ -129,7 +129,7 @@ class RunCalls:
     async def settled(self, caller: McpCaller, row: RunRow, responses: Mapping[str, object]) -> None:
         """Settle what a person answered, by id; whatever is settled already stays so."""
         run = (await self._deps.folds.run(row)).state
-        read: dict[str, AskAnswer] = {}
+        read = dict[str, AskAnswer]()
         for ask_id, given in responses.items():
             ask = run.person_asks.get(ask_id)
             if ask is None or ask.state != "open" or isinstance(ask.asked, e.ClientToolsAsked):
@@ -148,7 +148,8 @@ class RunCalls:
         """The verdict or answer of the caller; raises a Problem if the caller can't give it."""
         if isinstance(asked, e.ApprovalAsked):
             check_scope(caller.scope, "approve")
-        answer = _answer(caller, asked, given)
+        text, reason = given
+        answer = answer_of(asked, text, by=caller.scope[KEY_NAME], reason=reason)
         await self._deps.workspaces.check_answer(row, answer)
         return answer
 
@@ -209,15 +210,6 @@ class RunCalls:
         if cursor.run_id != row.run_id or cursor.seq < row.first_seq - 1:
             raise bad_request("'Last-Event-ID' belongs to another call", param="Last-Event-ID")
         return cursor
-
-
-def _answer(caller: McpCaller, asked: e.AskAsked, given: tuple[str, str]) -> AskAnswer:
-    """The verdict or answer of the caller; raises a Problem if it names no choice."""
-    said, reason = given
-    by: str = caller.scope[KEY_NAME]
-    if isinstance(asked, e.QuestionAsked):
-        return QuestionAnswer(said, by=by)
-    return ApprovalVerdict(approval_choice(said), by=by, reason=reason)
 
 
 def _settings(given: RunAgentArguments, names: _Names) -> RunSettings:
