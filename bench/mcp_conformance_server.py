@@ -7,7 +7,7 @@ bench/mcp_conformance_server.py KIT_DIR, where KIT_DIR is where `npm i --prefix 
 The kit calls example tools, resources and prompts by name. `ExampleService` has them, behind the same
 transport, access checks and streams as the agent's own service. So the kit covers the transport: versions,
 sessions, headers, streams and the form of messages. It does not cover what the agent's own tools do, nor its
-tasks and its cursors after a crash; tests/server/mcp and bench/mcp_client_kill.py do.
+tasks and its cursors after a crash; tests/features/mcp_server and bench/mcp_client_kill.py do.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from starlette.routing import Router
 
 from client_environments import NODE
 from holdfast.api.operations import OPERATIONS
+from holdfast.features.mcp_server.transport import McpRoutes
 from holdfast.host.http_server import Application, serving
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -32,7 +33,6 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.mcp.transport import McpRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.peers.admission import PeerAdmission
 from holdfast.server.peers.seals import Seals
@@ -42,7 +42,7 @@ from mcp_examples import ExampleService
 
 SCENARIO = re.compile(r"- ([a-z0-9-]+) \[(.*)\]")
 OPTIONAL = re.compile("extension")  # the kit marks them so
-# These try what a tool does and not what the transport does; tests/server/mcp tries the agent's own tools.
+# These try what a tool does, not the transport; tests/features/mcp_server tries the agent's own tools.
 LEFT_OUT = {
     "input-required-result-": "needs example tools that keep a state of their own",
     "http-custom-header-server-validation": "no tool of this server asks for headers of its own",

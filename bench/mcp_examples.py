@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.api.mcp import RpcMessage
-from holdfast.server.mcp.peer import McpPeer
-from holdfast.server.mcp.rpc import (
+from holdfast.features.mcp_server.bodies import RpcMessage
+from holdfast.features.mcp_server.peer import McpPeer
+from holdfast.features.mcp_server.rpc import (
     INVALID_PARAMS,
     MISSING_CAPABILITY,
     RESOURCE_NOT_FOUND,
@@ -20,8 +20,8 @@ from holdfast.server.mcp.rpc import (
     result_body,
     sse,
 )
-from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
-from holdfast.server.mcp.transport import unknown_method
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
+from holdfast.features.mcp_server.transport import unknown_method
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="

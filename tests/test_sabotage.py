@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from features.automations.sabotages import SABOTAGES as OF_TRIGGERS
+from features.mcp_server.sabotages import SABOTAGES as OF_MCP
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
@@ -14,7 +15,6 @@ from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
 from sabotage.deliveries import SABOTAGES as OF_DELIVERIES
 from sabotage.discord import SABOTAGES as OF_DISCORD
-from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS

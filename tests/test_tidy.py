@@ -39,7 +39,7 @@ DRAWING = {
     "src/holdfast/cli/terminal/style.py",  # renders to a string
     "src/holdfast/cli/doctor/command.py",  # a spinner
     "src/holdfast/cli/demo/screen.py",  # texts of our own
-    "src/holdfast/cli/protocols/stdio_lines.py",  # a protocol, not a terminal
+    "src/holdfast/cli/stdio_lines.py",  # a protocol, not a terminal
 }
 
 

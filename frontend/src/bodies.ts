@@ -754,14 +754,6 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
-/** The response to a JSON-RPC request: a result or an error. */
-export interface RpcResult {
-  readonly jsonrpc: "2.0";
-  readonly id: number | string | null;
-  readonly result?: Readonly<Record<string, unknown>>;
-  readonly error?: Readonly<Record<string, unknown>>;
-}
-
 /** The caller's skills in a workspace, and problems by folder. */
 export interface SkillList {
   readonly object: "list";
@@ -1604,6 +1596,14 @@ export interface HookAccepted {
   readonly id: string;
   readonly accepted: true;
   readonly repeated?: boolean;
+}
+
+/** The response to a JSON-RPC request: a result or an error. */
+export interface RpcResult {
+  readonly jsonrpc: "2.0";
+  readonly id: number | string | null;
+  readonly result?: Readonly<Record<string, unknown>>;
+  readonly error?: Readonly<Record<string, unknown>>;
 }
 
 export type OpenAsk = OpenApproval | OpenQuestion;

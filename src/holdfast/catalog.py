@@ -23,6 +23,9 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("channels", logs={"channel": "chn_"}),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
+    Shipped("ag_ui"),
+    Shipped("mcp_server"),
+    Shipped("acp"),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())

@@ -26,10 +26,11 @@ from holdfast.server.streams.hermes import TERMINAL_NAMES
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames
 from journal.sample import delta, ended, started
 from sabotage import Sabotage
-from server.toolbox import Held
-from serving import Setting, served, target_of
+from server.toolbox import Counted, Held
+from serving import AsksAbout, Setting, served, target_of
 
 Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
+Around: TypeAlias = Callable[[ASGIApp, Store], ASGIApp]
 
 # P2: what was accepted is kept
 
@@ -470,7 +471,43 @@ async def check_nobody_else_is_in_a_chat(chat: type[FrontEndChat]) -> None:
     assert len(names) == 1 + len(others)
 
 
+def as_it_is(app: ASGIApp, store: Store) -> ASGIApp:
+    """The server."""
+    del store
+    return app
+
+
+def without_request_ids(app: ASGIApp, store: Store) -> ASGIApp:
+    """A server that ignores which approval a hermes client names."""
+    del store
+
+    async def ignoring(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        async def renamed() -> Any:
+            message = await receive()
+            return {**message, "body": message.get("body", b"").replace(b"request_id", b"ignored_id")}
+
+        await app(scope, renamed, send)
+
+    return ignoring  # pyright: ignore[reportReturnType]  # a scope is any mapping
+
+
+async def check_a_request_id_names_one_approval(around: Around) -> None:
+    """P8: a hermes client that answers an older approval approves nothing that is open now."""
+    counted = Counted()
+    setting = Setting(tools=(counted,), judge=AsksAbout(frozenset({"touch"})), around=around)
+    async with (
+        ChaosServer([CallTool("touch", {"n": 1})], [Say("Done.")]) as chaos,
+        served(target_of(chaos), setting=setting) as server,
+    ):
+        run_id = await server.start()
+        await server.until(run_id, "approval.request")
+        late = {"choice": "once", "request_id": "apr_older"}
+        answer = await server.call("POST", f"/v1/runs/{run_id}/approval", body=late)
+        assert (answer.status, counted.done) == (409, []), "it approved what is open now"
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P8", check_a_request_id_names_one_approval, as_it_is, without_request_ids),
     Sabotage("P11", check_nobody_else_is_in_a_chat, FrontEndChat, ForgetsTheUser),
     Sabotage("P2", check_what_was_accepted_is_there_after_a_restart, MemoryStore, Forgets),
     Sabotage("P2", check_the_same_request_has_one_effect, MemoryStore, TakesTwice),

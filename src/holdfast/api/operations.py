@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-from holdfast.api.face_operations import FACE_OPERATIONS
 from holdfast.api.operation import Operation
 from holdfast.api.powers.operations import MEMORY_OPERATIONS
 from holdfast.api.run_operations import RUN_OPERATIONS
@@ -15,7 +14,6 @@ from holdfast.catalog import FEATURES
 OPERATIONS: tuple[Operation, ...] = (
     *RUN_OPERATIONS,
     *SESSION_OPERATIONS,
-    *FACE_OPERATIONS,
     *MEMORY_OPERATIONS,
     *SERVER_OPERATIONS,
     *(operation for one in FEATURES.values() if one.operations for operation in one.part(one.operations)),

@@ -29,7 +29,6 @@ from holdfast.cli.options import (
     Workspace,
 )
 from holdfast.cli.powers import memory_commands, skill_commands
-from holdfast.cli.protocols import commands as protocol_commands
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
 
@@ -75,10 +74,6 @@ app.add_typer(memory_commands.memory_app, name="memory")
 app.add_typer(skill_commands.skills_app, name="skills")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
-for feature in FEATURES.values():
-    for group, part in feature.commands.items():
-        app.add_typer(feature.part(part), name=group)
-
 RUN_EXAMPLES = """Examples:
 
 holdfast run 'why does make test fail?'
@@ -162,12 +157,6 @@ def chat(
         session=session, model=model, workspace=workspace, data_dir=data_dir, config=config
     )
     raise typer.Exit(starting.start(wanted))
-
-
-app.command(short_help="Run as an editor's agent over ACP (Zed, JetBrains, Neovim).")(protocol_commands.acp)
-app.command(short_help="Run as an MCP server for other agents (Claude Code, Codex, Cursor).")(
-    protocol_commands.mcp
-)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
@@ -568,3 +557,12 @@ def keys_revoke(name: KeyName, data_dir: DataDir = None, config: Config = None) 
     from holdfast.cli.keys import revoke_key
 
     raise typer.Exit(revoke_key(_flags(data_dir, config), name))
+
+
+for feature in FEATURES.values():
+    for command_name, part in feature.commands.items():
+        command = feature.part(part)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=command_name)
+        else:
+            app.command(command_name, short_help=command.__doc__.partition("\n")[0])(command)

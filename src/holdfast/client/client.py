@@ -42,7 +42,6 @@ from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
-from holdfast.client.mcp_pipe import McpPipe, Write
 from holdfast.client.streams import heard, hermes_frames
 from holdfast.client.updates import Heard, HermesFrame, Seen
 from holdfast.values import Choice, GrantRule, Width
@@ -85,9 +84,10 @@ class Client:
         """Close all connections."""
         await self._exchange.close()
 
-    def mcp_pipe(self, write: Write) -> McpPipe:
-        """Pass on the messages of a Model Context Protocol client; `write` gets each answer."""
-        return McpPipe(self._exchange, write)
+    @property
+    def exchange(self) -> RetryingHttp:
+        """The HTTP exchange itself, for protocols that have no methods here."""
+        return self._exchange
 
     async def start(
         self,

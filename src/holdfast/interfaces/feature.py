@@ -53,7 +53,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Tools for every run: `(context: FeatureContext) -> Sequence[Tool]`.
     tools: str = ""
 
-    # Command groups of `holdfast`, by name: a `typer.Typer`.
+    # Commands of `holdfast`, by name: a `typer.Typer` for a group, or a function (its first line is help).
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
     # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`.

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from holdfast.codec import decode, native_frame
 from holdfast.events import Event, Input
-from holdfast.interfaces.blobs import Blobs
 from holdfast.interfaces.index import Index
 from holdfast.interfaces.nodes import Nodes
 from holdfast.supervision import ExpectedError
@@ -437,6 +436,26 @@ class Notes(Protocol):
 
     async def drop_note(self, key: str) -> None:
         """Remove a value, if it exists."""
+        ...
+
+
+class Blobs(Protocol):
+    """Payloads too large for an event, named by the SHA-256 of their bytes.
+
+    A blob is on disk before `put_blob` returns, and so before any event can name it. It is kept as long as an
+    event of some session names it. A blob that no event names is removed after a while.
+    """
+
+    async def put_blob(self, data: bytes) -> str:
+        """Store the bytes and return their name; equal bytes have equal names."""
+        ...
+
+    async def keep_blob(self, name: str) -> bool:
+        """Like `put_blob`, for bytes that are already stored; False if they aren't."""
+        ...
+
+    async def blob(self, name: str) -> bytes | None:
+        """The bytes, or None; raises StoreDamaged if they no longer match their name."""
         ...
 
 

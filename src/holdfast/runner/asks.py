@@ -37,6 +37,8 @@ class QuestionAnswer(Struct, frozen=True):
 
 
 AskAnswer: TypeAlias = ApprovalVerdict | QuestionAnswer
+# The answer of a client that shows a form, if the person closes it.
+QUESTION_CLOSED = "(The person closed the question without an answer.)"
 
 
 class Answered(Struct, frozen=True):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # The module whose function `endpoints` binds the endpoints of a name's first part.
 FEATURES: Mapping[str, str] = MappingProxyType(
     {
-        "ag_ui": "ag_ui.routes",
         "blobs": "blobs",
         "browsers": "access.endpoints",
         "changes": "runs.changes",
@@ -38,7 +37,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "inputs": "runs.endpoints",
         "keys": "access.endpoints",
         "log": "sessions.endpoints",
-        "mcp": "mcp.endpoints",
         "memory": "memory",
         "metrics": "metrics",
         "nodes": "nodes",

@@ -10,30 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
-from cli.editor import Editor
+from features.acp.editor import Editor
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import ME
 from features.channels.lab import options_for as telegram_options
 from features.channels.slack.slack_lab import MY
 from features.channels.slack.slack_lab import options_for as slack_options
+from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
-from holdfast.cli.acp.session import EditorSession
 from holdfast.cli.approvals import answer_ask
 from holdfast.cli.ask_menu import AskMenu
 from holdfast.cli.asks import Unclear, read_answer, send_answer
 from holdfast.cli.attach import OK
 from holdfast.client import Client
 from holdfast.client.errors import Refused
+from holdfast.features.acp.session import EditorSession
 from holdfast.features.channels.cards import CHOICES
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.host.lock import DirectoryLock
 from holdfast.interfaces.journal import Store
 from holdfast.values import Choice, Width
-from server.mcp.rpc_client import RpcClient
 from serving import Served
 
 Row = dict[str, Any]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.world import Effect, asks_about
+from features.ag_ui.client import asked, resumed, text_of, told
+from features.mcp_server.rpc_client import RpcClient
 from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
 from holdfast.tools.children import child_tools
-from server.ag_ui.ag_ui_client import asked, resumed, text_of, told
-from server.mcp.rpc_client import RpcClient
 from server.sessions.delegating import choose
 from serving import Served, Setting, served, target_of
 

@@ -25,6 +25,7 @@ from holdfast.runner.asks import (
     Answered,
     AnswerNotOffered,
     ApprovalVerdict,
+    AskAnswer,
     QuestionAnswer,
     Stale,
     UnknownAsk,
@@ -59,6 +60,13 @@ def approval_choice(given: str) -> Choice:
             f"'choice' must be one of {', '.join(_CHOICES)}", param="choice", code="invalid_approval_choice"
         )
     return choice
+
+
+def answer_of(asked: e.AskAsked, text: str, *, by: str, reason: str) -> AskAnswer:
+    """A client's text as the answer to a question, or as a verdict on an approval; raises a Problem."""
+    if isinstance(asked, e.QuestionAsked):
+        return QuestionAnswer(text, by=by)
+    return ApprovalVerdict(approval_choice(text), by=by, reason=reason)
 
 
 class RunInputRoutes:

@@ -1,1 +1,0 @@
-"""`holdfast acp`: Holdfast as the agent of an editor, over the Agent Client Protocol."""

@@ -1,1 +1,0 @@
-"""Holdfast on standard input and output, for programs that start it themselves."""

@@ -1,1 +1,0 @@
-"""Runs over AG-UI, the protocol of chat front ends such as CopilotKit."""
