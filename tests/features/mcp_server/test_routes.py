@@ -61,7 +61,7 @@ async def test_the_official_client_runs_the_agent_and_hears_of_its_progress(mode
         assert isinstance(result.content[0], types.TextContent)
         assert (result.content[0].text, result.is_error) == ("It's done.", False)
         assert (about["outcome"], about["status"]) == ("completed", "ended")
-        assert [text for _, text in heard] == ["The agent begins", 'touch: {"n":1}']
+        assert [text for _, text in heard] == ["The agent starts", 'touch: {"n":1}']
         assert [at for at, _ in heard] == sorted({at for at, _ in heard})
         again: dict[str, Any] = {"message": "again", "session_id": about["session_id"]}
         following = await client.call_tool("run_agent", again)

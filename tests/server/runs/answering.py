@@ -306,7 +306,7 @@ async def _answered_in_chat(chat: Chat, act: Callable[[], None]) -> bool:
 
 
 def _refusals(chat: Chat) -> list[str]:
-    return [text for text in chat.replies() if text.startswith("That choice")]
+    return [text for text in chat.replies() if text.startswith("This approval")]
 
 
 FACES: Mapping[str, Face] = {

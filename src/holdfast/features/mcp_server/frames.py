@@ -33,12 +33,12 @@ def progress(token: RpcId, at: float, text: str) -> Json:
 def progress_text(event: e.Event, run: RunReadModel) -> str:
     """Describe an event in one line; empty if it isn't worth one. `run` may be ahead of the event."""
     if isinstance(event, e.AskSettled):
-        return f"{event.ask_id} is settled"
+        return f"{event.ask_id} is resolved"
     match event:
         case e.RunStarted():
-            return "The agent begins"
+            return "The agent starts"
         case e.RunResumed():
-            return "The server was restarted, and the run continues"
+            return "The server restarted, and the run continues"
         case e.ToolStarted():
             name = _tool_name(run, event.tool_call_id)
             about = hermes.preview(hermes.tool_args(run, event.tool_call_id))
@@ -50,9 +50,9 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
         case e.AttemptFailed():
             return f"The model call failed: {event.failure.text}"
         case e.ApprovalAsked():
-            return f"Waits for approval {event.approval_id}: {event.headline or event.action.summary}"
+            return f"Waiting for approval {event.approval_id}: {event.headline or event.action.summary}"
         case e.QuestionAsked():
-            return f"Asks {event.question_id}: {event.text}"
+            return f"Question {event.question_id}: {event.text}"
         case _:
             return ""
 
@@ -93,15 +93,15 @@ def waiting_result(asked: e.PersonAsked, row: RunRow, *, can_answer: bool) -> Js
     about = {"session_id": row.session_id, "run_id": row.run_id, "status": "waiting_for_approval"}
     choices = list(asked.choices)
     if isinstance(asked, e.ApprovalAsked):
-        text = f"The agent waits for the approval {asked.approval_id} of this action: {question_text(asked)}"
+        text = f"The agent is waiting for approval {asked.approval_id} of this action: {question_text(asked)}"
         how = f"To answer, call the tool `answer` with the id and one of: {', '.join(choices)}."
     else:
         text = f"The agent asks ({asked.question_id}): {asked.text}"
         how = "To answer, call the tool `answer` with the id and the answer."
-        how += f" It offers: {'; '.join(choices)}." if choices else ""
+        how += f" Choices: {'; '.join(choices)}." if choices else ""
     if not can_answer:
         how = "Your key can't approve. Ask someone who can to answer on Holdfast's page."
-    how += " Until then, nothing happens. `get_run` shows what became of it."
+    how += " Until then, the run waits. `get_run` shows its status."
     ask = {"id": asked.ask_id, "kind": "approval" if isinstance(asked, e.ApprovalAsked) else "question"}
     return tool_result(f"{text}\n\n{how}", about | {"ask": ask | shown})
 
@@ -200,7 +200,7 @@ def _task_state(run: RunReadModel, asks: Mapping[str, e.PersonAsked]) -> tuple[T
     if state.outcome is not None:
         return "completed", ""
     if asks:
-        return "input_required", "The agent waits for a person"
+        return "input_required", "The agent is waiting for a person"
     waiting = [ask.asked for ask in state.open_person_asks]
     return "working", progress_text(waiting[0], run) if waiting else str(state.status)
 

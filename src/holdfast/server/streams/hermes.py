@@ -65,12 +65,12 @@ TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
 _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "restart": (
-            "The server was restarted during this run, and on_restart says that such runs don't continue. "
-            "Everything so far is kept. Send the message again, or retry the run."
+            "The server restarted during this run, and on_restart is set not to resume it. Everything so "
+            "far is saved. Resend the message, or retry the run."
         ),
         "crash_loop": (
-            "The server restarted three times without progress, so this run wasn't tried again. Everything "
-            "so far is kept. Look for the cause in the server's log, then retry the run."
+            "The server restarted three times without progress, so this run wasn't resumed again. "
+            "Everything so far is saved. Check the server's log for the cause, then retry the run."
         ),
     }
 )
