@@ -25,6 +25,9 @@ settings.load_profile("untimed")
 NOT_FOR_RELEASE = "not release"
 WHOLE_FILE_FOR_RELEASE = "\npytestmark = pytest.mark.release\n"
 
+# A closed store's thread ends within this time; only that of an open one is waited for.
+WRITER_ENDS_S = 30.0
+
 # How deep pytest may go into the causes of a failure and the groups in it.
 REPORT_DEPTH = 20_000
 
@@ -135,7 +138,9 @@ def _left_open_here_fails_here() -> Iterator[None]:  # pyright: ignore[reportUnu
     yield
     gc.collect()
     gc.freeze()
-    assert not _store_writers() - before, "a test of this file left a SqliteStore open"
+    for writer in _store_writers() - before:
+        writer.join(WRITER_ENDS_S)
+        assert not writer.is_alive(), "a test of this file left a SqliteStore open"
 
 
 def _store_writers() -> set[threading.Thread]:

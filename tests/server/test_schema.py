@@ -144,6 +144,7 @@ PARTS = {
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)  # two processes take turns a thousand times, which is slow at ten programs per core
 @pytest.mark.parametrize("part", PARTS)
 async def test_answers_are_as_described_whatever_is_asked(part: str, tmp_path: Path) -> None:
     """P12, P11: no failure of ours, no undescribed status, type or shape, no way in without the key."""
