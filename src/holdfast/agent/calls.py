@@ -18,7 +18,6 @@ from holdfast.agent.asks import Asks
 from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.plans import STILL_PLANNING, Plans
 from holdfast.agent.policy import Judge
 from holdfast.agent.remembering import Remembering
 from holdfast.agent.runlog import RunLog
@@ -26,6 +25,7 @@ from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import SkillProposals
 from holdfast.agent.turn_snapshots import TurnSnapshots
+from holdfast.features.plans.run import STILL_PLANNING, Plans
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import JournalError

@@ -19,7 +19,8 @@ from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.goals import ROUNDS_OVER, after_answer
+from holdfast.features.plans.goals import ROUNDS_OVER, after_answer
+from holdfast.features.plans.run import Plans
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.workspace_paths import WorkspaceMoved

@@ -17,11 +17,11 @@ from holdfast.agent.instructions import (
     named_text,
     names_in,
 )
-from holdfast.agent.plans import mode_instructions
 from holdfast.agent.remembering import memory_text
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import skills_text
+from holdfast.features.plans.run import mode_instructions
 from holdfast.folds.context import history_instructions
 from holdfast.interfaces.workspace_paths import unmoved
 from holdfast.tools.memory.memories import chat_of, skills_scope

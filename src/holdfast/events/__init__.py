@@ -50,9 +50,9 @@ from holdfast.events.memory import ContextRead as ContextRead
 from holdfast.events.memory import MemoryProposed as MemoryProposed
 from holdfast.events.memory import MemoryRejected as MemoryRejected
 from holdfast.events.memory import MemoryWritten as MemoryWritten
-from holdfast.events.plans import GoalContinued as GoalContinued
-from holdfast.events.plans import PlanUpdated as PlanUpdated
 from holdfast.events.relay import RelayCalled as RelayCalled
+from holdfast.features.plans.events import GoalContinued as GoalContinued
+from holdfast.features.plans.events import PlanUpdated as PlanUpdated
 from holdfast.values import (
     ApprovalMode,
     CallFinish,

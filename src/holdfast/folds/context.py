@@ -8,8 +8,8 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.features.plans.folds import plan_text
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
-from holdfast.folds.plans import plan_text
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Transcript
 from holdfast.messages import (

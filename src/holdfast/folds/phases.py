@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 
 
 class Phase(StrEnum):
@@ -25,8 +26,8 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.TargetSwitched,
     e.ContextCompacted,
     e.AttachmentsSaved,
-    e.PlanUpdated,
-    e.GoalContinued,
+    PlanUpdated,
+    GoalContinued,
     e.ContextRead,
     e.ToolAsked,
     e.ToolStarted,

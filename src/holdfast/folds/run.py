@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_event, ask_kind, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import (
@@ -153,7 +154,7 @@ class Run:
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
-    plan: e.PlanUpdated | None = None
+    plan: PlanUpdated | None = None
     plan_accepted: bool = False
     goal_rounds: int = 1
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # by session
@@ -480,13 +481,13 @@ def _settle(run: Run, event: e.AskSettled) -> None:
         run.client_tools = run.client_tools if event.tools is None else event.tools
 
 
-def _plan_updated(run: Run, event: e.PlanUpdated) -> None:
+def _plan_updated(run: Run, event: PlanUpdated) -> None:
     run.plan = event
     run.plan_accepted = run.plan_accepted or event.accepted
     run.resumptions_without_progress = 0
 
 
-def _goal_continued(run: Run, event: e.GoalContinued) -> None:
+def _goal_continued(run: Run, event: GoalContinued) -> None:
     run.goal_rounds = event.round
 
 
@@ -543,8 +544,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.QuestionAsked: _ask,
         e.ClientToolsAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _settle),
-        e.PlanUpdated: _plan_updated,
-        e.GoalContinued: _goal_continued,
+        PlanUpdated: _plan_updated,
+        GoalContinued: _goal_continued,
         e.StopRequested: _stop_requested,
         e.RunResumed: _resumed,
         e.RunEnded: _ended,

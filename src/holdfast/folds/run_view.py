@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from holdfast import events as e
+from holdfast.features.plans.events import GoalContinued
 from holdfast.folds.activity import Activity
 from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
 from holdfast.folds.entries import (
@@ -284,7 +285,7 @@ def _context_read(run: RunView, _: int, event: e.ContextRead) -> None:
     run.sources = (*run.sources, *event.sources)
 
 
-def _goal_continued(run: RunView, seq: int, event: e.GoalContinued) -> Notice:
+def _goal_continued(run: RunView, seq: int, event: GoalContinued) -> Notice:
     text = f"Round {event.round}: the goal isn't shown to be reached yet, so the agent goes on."
     continued = notice(run, seq, event, kind="goal", text=text)
     continued.summary = event.told
@@ -342,7 +343,7 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
         e.AttachmentsSaved: _saved,
-        e.GoalContinued: _goal_continued,
+        GoalContinued: _goal_continued,
         e.ContextRead: _context_read,
         e.RunEnded: _ended,
     }

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.plans.folds import steps_done
 from holdfast.folds.activity import Activity
-from holdfast.folds.plans import steps_done
 from holdfast.values import Undo
 
 Spent: TypeAlias = Literal[
@@ -161,9 +162,9 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
         e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
-        e.PlanUpdated: lambda event: steps_done(event.steps) + (", accepted" if event.accepted else ""),
+        PlanUpdated: lambda event: steps_done(event.steps) + (", accepted" if event.accepted else ""),
         e.ContextRead: lambda event: ", ".join(event.sources),
-        e.GoalContinued: lambda event: f"round {event.round}",
+        GoalContinued: lambda event: f"round {event.round}",
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import decode
+from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
@@ -49,9 +50,7 @@ class Transcript:
     saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
         default_factory=dict[tuple[str, str], SavedAttachment]
     )
-    plans: list[tuple[int, e.PlanUpdated]] = field(
-        default_factory=list[tuple[int, e.PlanUpdated]]
-    )  # with seq
+    plans: list[tuple[int, PlanUpdated]] = field(default_factory=list[tuple[int, PlanUpdated]])  # with seq
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
 
@@ -63,7 +62,7 @@ class Undone:
     entries: tuple[Entry, ...]
     placed: Mapping[str, Person]
     saved: Mapping[tuple[str, str], SavedAttachment]
-    plans: tuple[tuple[int, e.PlanUpdated], ...] = ()
+    plans: tuple[tuple[int, PlanUpdated], ...] = ()
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
@@ -312,7 +311,7 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
     _of_run(transcript, seq, event)
 
 
-def _plan_updated(transcript: Transcript, seq: int, event: e.PlanUpdated) -> None:
+def _plan_updated(transcript: Transcript, seq: int, event: PlanUpdated) -> None:
     transcript.plans.append((seq, event))
 
 
@@ -350,7 +349,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.RunStarted: _started,
         e.AttemptSuperseded: _superseded,
         e.AttachmentsSaved: _attachments_saved,
-        e.PlanUpdated: _plan_updated,
+        PlanUpdated: _plan_updated,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
     }

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from holdfast.agent.plans import PLAN_FIRST
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -25,6 +24,7 @@ from holdfast.chaos import (
     Think,
     overloaded,
 )
+from holdfast.features.plans.run import PLAN_FIRST
 from holdfast.host.demo_answers import MARKDOWN
 from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.targets import Patience, RetryLimits, Target

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 
+from holdfast.features.plans.tools import FinishGoal, UpdatePlan
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.protected_paths import ProtectedPaths
@@ -16,7 +17,6 @@ from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
 from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
-from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
 from holdfast.tools.shell.keeper import Keeper

@@ -42,6 +42,7 @@ from holdfast.cli.acp.updates import (
 from holdfast.client.client import Client as HoldfastClient
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
+from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of
@@ -267,7 +268,7 @@ class EditorSession:
         if isinstance(event, e.SessionModeSet):
             self._modes_told += 1
             await self._editor.session_update(self.session_id, mode_update(self.mode))
-        elif isinstance(event, e.PlanUpdated) and event.accepted and self._plans_first:
+        elif isinstance(event, PlanUpdated) and event.accepted and self._plans_first:
             self._plans_first = False
             await self._editor.session_update(self.session_id, mode_update(self.mode))
 

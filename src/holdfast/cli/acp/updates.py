@@ -26,6 +26,7 @@ from acp.schema import (
 )
 
 from holdfast import events as e
+from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds.entries import Ending, Entry, Person, Text, Thinking, ToolCard
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.policy.tool_names import tool_kind
@@ -81,13 +82,13 @@ def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator
             yield thought(event.text, _call_id(run))
         case e.ToolAsked() | e.ToolStarted() | e.ToolOutput() | e.ToolEnded():
             yield from _tool_updates(event, run, workspace)
-        case e.PlanUpdated():
+        case PlanUpdated():
             yield plan(event)
         case _:
             return
 
 
-def plan(event: e.PlanUpdated) -> AgentPlanUpdate:
+def plan(event: PlanUpdated) -> AgentPlanUpdate:
     """The agent's plan, which replaces the one before."""
     entries = [PlanEntry(content=step.text, priority="medium", status=step.state) for step in event.steps]
     return AgentPlanUpdate(session_update="plan", entries=entries)

@@ -11,9 +11,10 @@ from holdfast.cli.terminal.phrases import ending_text, redone_words, switch_word
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.plans.folds import steps_done
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.folds.entries import saved_words
-from holdfast.folds.plans import steps_done
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import PlanStep, PlanStepState
 
@@ -262,7 +263,7 @@ class Renderer:
         self.is_planning = event.settings.plan_first
         return ""
 
-    def planned(self, event: e.PlanUpdated) -> str:
+    def planned(self, event: PlanUpdated) -> str:
         """The plan is another; it is live while the run works."""
         self.plan = event.steps
         self.is_planning = self.is_planning and not event.accepted
@@ -368,8 +369,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.TargetSwitched: _notice(switch_words),
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
-        e.PlanUpdated: Renderer.planned,
-        e.GoalContinued: _notice(
+        PlanUpdated: Renderer.planned,
+        GoalContinued: _notice(
             lambda event: f"round {event.round}: the agent hasn't shown that it reached the goal"
         ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.api.ag_ui import PROTOCOL_VERSION, RunAgentInput
+from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
@@ -53,7 +54,7 @@ class AgUiView:
             return self._call(event.tool_call_id, event.name, _arguments(event))
         if isinstance(event, e.ToolEnded):
             return self._result(event)
-        if isinstance(event, e.PlanUpdated):
+        if isinstance(event, PlanUpdated):
             plan = {"steps": msgspec.to_builtins(event.steps), "accepted": event.accepted}
             return {"type": "CUSTOM", "name": "holdfast.plan", "value": plan}
         match frame and frame["event"]:

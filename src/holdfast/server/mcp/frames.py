@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.api.mcp import RpcId
-from holdfast.folds.plans import steps_done
+from holdfast.features.plans.events import PlanUpdated
+from holdfast.features.plans.folds import steps_done
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -45,7 +46,7 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
             return f"{name}: {about}" if about else name
         case e.ToolEnded() if not event.ok:
             return f"{_tool_name(run, event.tool_call_id)} failed"
-        case e.PlanUpdated():
+        case PlanUpdated():
             return f"Plan: {steps_done(event.steps)}"
         case e.AttemptFailed():
             return f"The model call failed: {event.failure.text}"

@@ -18,6 +18,7 @@ from holdfast.api.approvals import (
 )
 from holdfast.api.runs import GateRequest, GateTried, RetryRequest, SayRequest, Stopping, StopRequest
 from holdfast.api.sessions import CompactRequest
+from holdfast.features.plans.tools import STEP_CHARS_MAX, STEPS_MAX
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
@@ -45,7 +46,6 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.tools.plan import STEP_CHARS_MAX, STEPS_MAX
 from holdfast.values import Choice, PlanStep
 
 _CHOICES = ("once", "session", "always", "deny")

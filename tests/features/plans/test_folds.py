@@ -1,8 +1,9 @@
 """Plans and goals in the folds: which plan counts, and what the model is shown of both."""
 
 from holdfast import events as e
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.plans.folds import plan_text
 from holdfast.folds.context import PLAN_MARK, context_for
-from holdfast.folds.plans import plan_text
 from holdfast.folds.session import fold as fold_session
 from holdfast.folds.timeline import timeline
 from holdfast.folds.transcript import fold
@@ -15,7 +16,7 @@ SECOND = (PlanStep(text="look", state="completed"), PlanStep(text="act", state="
 
 
 def with_plan(scene: Scene, steps: tuple[PlanStep, ...], *, accepted: bool = False) -> int:
-    return scene.of_run(e.PlanUpdated, tool_call_id="t1", steps=steps, accepted=accepted)
+    return scene.of_run(PlanUpdated, tool_call_id="t1", steps=steps, accepted=accepted)
 
 
 def test_after_a_summary_the_model_still_has_the_plan_as_it_was_then() -> None:
@@ -67,7 +68,7 @@ def test_a_run_plans_until_a_person_has_accepted_a_plan() -> None:
 def test_each_round_of_a_goal_is_counted_shown_and_told_to_the_model() -> None:
     scene = begun()
     scene.text("done, I think")
-    scene.of_run(e.GoalContinued, round=2, told="go on")
+    scene.of_run(GoalContinued, round=2, told="go on")
     transcript = fold(scene.log)
     *_, said, told = context_for(transcript, "r1")
     assert isinstance(said, AssistantMessage)

@@ -5,15 +5,16 @@ from holdfast.agent.asks import Asks
 from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.goals import TOLD, missing_evidence
-from holdfast.folds.plans import plan_text, steps_done
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.plans.folds import plan_text, steps_done
+from holdfast.features.plans.goals import TOLD, missing_evidence
+from holdfast.features.plans.tools import FinishGoalArgs, UpdatePlanArgs
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.approvals import deny_unattended
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.policy.verdicts import Deny
 from holdfast.tools.arguments import arguments_hash, parsed
-from holdfast.tools.plan import FinishGoalArgs, UpdatePlanArgs
 from holdfast.values import Action, PlanStep, RunSettings
 
 PLAN_FIRST = (
@@ -90,7 +91,7 @@ class Plans:
         self, asked: e.ToolAsked, steps: tuple[PlanStep, ...], *, accepted_by_person: AskStatus | None = None
     ) -> None:
         self._log.emit(
-            e.PlanUpdated(
+            PlanUpdated(
                 at_ms=self._log.now_ms(),
                 run_id=self._log.run_id,
                 tool_call_id=asked.tool_call_id,
@@ -116,9 +117,7 @@ class Plans:
         run = self._view.run(self._log.run_id)
         nth = run.goal_rounds + 1
         told = TOLD.format(round=nth)
-        self._log.emit(
-            e.GoalContinued(at_ms=self._log.now_ms(), run_id=self._log.run_id, round=nth, told=told)
-        )
+        self._log.emit(GoalContinued(at_ms=self._log.now_ms(), run_id=self._log.run_id, round=nth, told=told))
         await self._view.settled(self._log)
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.decisions.goals import ROUNDS_MAX, after_answer, missing_evidence
+from holdfast.features.plans.events import GoalContinued
+from holdfast.features.plans.goals import ROUNDS_MAX, after_answer, missing_evidence
 from holdfast.folds.run import Run
 from holdfast.folds.session import fold
 from holdfast.values import RunSettings
@@ -20,7 +21,7 @@ def run_with(*results: tuple[str, str], goal: bool = True, rounds: int = 1, ends
         scene.asks_tool(f"t{nth}", name)
         scene.ends_tool(f"t{nth}", result)
     if rounds > 1:
-        scene.of_run(e.GoalContinued, round=rounds, told="")
+        scene.of_run(GoalContinued, round=rounds, told="")
     if ends:
         scene.asks_tool("bad", "finish_goal", outcome="reached")
         scene.ends_tool("bad", "no evidence", ok=False)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
-from holdfast.folds.plans import plan_text, steps_done
+from holdfast.features.plans.folds import plan_text, steps_done
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
