@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.interfaces.feature import Feature
@@ -10,19 +10,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A feature's name, and the logs it keeps beside sessions: the prefix of their ids by their source.
+    """A feature's name, and what the program has to know of it when its folder is absent.
 
-    The logs are listed here, so that they aren't taken for sessions when the feature's folder is absent.
+    `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
+    feature if one of these `run_settings` (fields of `RunSettings`) is set.
     """
 
     name: str
     logs: dict[str, str] = field(default_factory=dict[str, str])
+    run_settings: tuple[str, ...] = ()
 
 
 SHIPPED: tuple[Shipped, ...] = (
     Shipped("channels", logs={"channel": "chn_"}),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
+    Shipped("plans", run_settings=("plan_first", "goal")),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())
@@ -45,3 +48,20 @@ def _present() -> "dict[str, Feature]":
 
 
 FEATURES: "dict[str, Feature]" = _present()
+_ABSENT_SETTINGS: dict[str, str] = {
+    setting: one.name for one in SHIPPED if one.name not in FEATURES for setting in one.run_settings
+}
+
+
+def absent_feature(settings: object) -> tuple[str, str] | None:
+    """The first setting of a run that needs an absent feature, and why it can't be used."""
+    for setting, feature in _ABSENT_SETTINGS.items():
+        if getattr(settings, setting):
+            return setting, f"'{setting}' needs the feature {feature}, which this server doesn't have"
+    return None
+
+
+def frames_for(face: str) -> dict[type, Any]:
+    """Import how the features show their events on the face."""
+    frames = [one.part(one.frames[face]) for one in FEATURES.values() if face in one.frames]
+    return {kind: show for shown in frames for kind, show in shown.items()}

@@ -18,10 +18,10 @@ from holdfast.agent.instructions import (
     names_in,
 )
 from holdfast.agent.remembering import memory_text
+from holdfast.agent.run_hooks import feature_instructions
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import skills_text
-from holdfast.features.plans.run import mode_instructions
 from holdfast.folds.context import history_instructions
 from holdfast.interfaces.workspace_paths import unmoved
 from holdfast.tools.memory.memories import chat_of, skills_scope
@@ -42,7 +42,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
         settings.instructions,
         SUB_AGENT if view.session.parent is not None else "",
         history_instructions(view.transcript, log.run_id),
-        mode_instructions(settings),
+        feature_instructions(settings),
         "\n\n".join(text for text in parts if text),
         MOVED if view.session.has_moved else "",
     )

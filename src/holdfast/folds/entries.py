@@ -142,6 +142,11 @@ class Notice(_RunEntry):
     upto_seq: int = 0
     summary: str = ""
 
+    @property
+    def told(self) -> str:
+        """The message to the model at this point; a summary takes the place of everything before it."""
+        return "" if self.notice == "compacted" else self.summary
+
 
 @dataclass(slots=True, kw_only=True)
 class Ending(_RunEntry):

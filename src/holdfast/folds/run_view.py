@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from holdfast import events as e
-from holdfast.features.plans.events import GoalContinued
 from holdfast.folds.activity import Activity
 from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
 from holdfast.folds.entries import (
@@ -24,6 +23,7 @@ from holdfast.folds.entries import (
     ending_words,
     saved_words,
 )
+from holdfast.folds.feature_folds import VIEW_STEPS
 from holdfast.values import HistoryMessage, RunPurpose
 
 _Output = TypeVar("_Output", Text, Thinking)
@@ -285,13 +285,6 @@ def _context_read(run: RunView, _: int, event: e.ContextRead) -> None:
     run.sources = (*run.sources, *event.sources)
 
 
-def _goal_continued(run: RunView, seq: int, event: GoalContinued) -> Notice:
-    text = f"Round {event.round}: the goal isn't shown to be reached yet, so the agent goes on."
-    continued = notice(run, seq, event, kind="goal", text=text)
-    continued.summary = event.told
-    return continued
-
-
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
     """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
@@ -343,8 +336,8 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
         e.AttachmentsSaved: _saved,
-        GoalContinued: _goal_continued,
         e.ContextRead: _context_read,
         e.RunEnded: _ended,
+        **VIEW_STEPS,
     }
 )

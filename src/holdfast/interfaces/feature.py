@@ -4,15 +4,27 @@ A feature is a folder in `holdfast/features`. Its `__init__.py` declares one `Fe
 else of the folder. The core knows features only through `catalog.py`: delete a folder, and the rest works.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from holdfast.agent.asks import Asks
+    from holdfast.agent.policy import Judge
+    from holdfast.agent.runlog import RunLog
+    from holdfast.agent.shared_fold import SharedFold
     from holdfast.config.settings import Settings
+    from holdfast.events import Event, RunEvent, ToolAsked
+    from holdfast.folds.entries import Entry
+    from holdfast.folds.run import Run
+    from holdfast.folds.run_view import RunView
     from holdfast.interfaces.clock import Clock
     from holdfast.interfaces.journal import Store
+    from holdfast.interfaces.tool import ToolResult
+    from holdfast.values import Outcome, RunSettings
+
+InLoopTool: TypeAlias = "Callable[[ToolAsked], Awaitable[ToolResult]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,77 @@ class DoctorContext:
     is_offline: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What a feature's in-loop tools can use of a run: its state, its log, its asks and its policy."""
+
+    view: "SharedFold"
+    log: "RunLog"
+    asks: "Asks"
+    judge: "Callable[[], Judge]"  # in the session's current approval mode
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The run doesn't end: these events are appended, and the model is called again."""
+
+    events: "Sequence[RunEvent]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHooks:
+    """What a feature does in every run. Hooks run in catalog order, and may run again after a crash.
+
+    All but `tools` are pure functions.
+    """
+
+    # Instructions for the model, from the run's settings; empty if it has none to give.
+    instructions: "Callable[[RunSettings], str] | None" = None
+
+    # Why the run may use only tools that read, as the result of a call that it may not make; empty if it may
+    # use all. The model is offered only tools that read, and what it remembers has to be accepted.
+    only_reads: "Callable[[Run], str] | None" = None
+
+    # The feature's own tools that this run has no use for now, so that the model isn't offered them.
+    unused_tools: "Callable[[Run], Sequence[str]] | None" = None
+
+    # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
+    tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
+
+    # When the model has finished, and before its output is checked: None if the feature has nothing against
+    # the end, the outcome if it's another one, or Continue. The second argument is the time.
+    may_end: "Callable[[Run, int], Outcome | Continue | None] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldHooks:
+    """What a feature's events change in the folds of a session. Pure.
+
+    While a run is running or stopping, every `RunEvent` of a feature can follow any other event of the run.
+    """
+
+    # Steps of the run's state. A feature keeps its own state in `run.features`, under its name.
+    run: "Mapping[type[Event], Callable[[Run, Any], None]]" = field(default_factory=dict[Any, Any])
+
+    # Steps of what people see of a run: each may return an entry of the transcript.
+    view: "Mapping[type[Event], Callable[[RunView, int, Any], Entry | None]]" = field(
+        default_factory=dict[Any, Any]
+    )
+
+    # Events to keep in `Transcript.kept` with their seq, instead of a step in `view`. Rewinds remove them,
+    # and a redo brings them back.
+    kept: "Sequence[type[Event]]" = ()
+
+    # What a summary of the conversation has to add for the model, from the kept events before it.
+    after_summary: "Callable[[Sequence[Event]], str] | None" = None
+
+    # Fields of a run in HTTP bodies (`TranscriptRun`).
+    run_fields: "Callable[[Run], Mapping[str, Any]] | None" = None
+
+    # Texts of events in the timeline.
+    timeline: "Mapping[type[Event], Callable[[Any], str]]" = field(default_factory=dict[Any, Any])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
@@ -42,6 +125,20 @@ class Feature:
 
     # Its events: a tuple of types. They are decoded whether or not the feature is used.
     events: str = ""
+
+    # What its events do to the state of runs and to transcripts: `FoldHooks`, imported with the folds.
+    folds: str = ""
+
+    # What it does in runs: `RunHooks`, imported with the agent loop.
+    run: str = ""
+
+    # How the faces show its events, by face: a mapping from types of events to functions.
+    # "terminal": `(renderer, event) -> str`; "acp": `(event) -> Update`; "ag_ui": `(event) -> AgUiEvent`;
+    # "mcp": `(event) -> str`, the text of a progress notification.
+    frames: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Fields of a session's newest page in HTTP bodies: `(transcript: Transcript) -> Mapping[str, object]`.
+    session_fields: str = ""
 
     # HTTP: a tuple of `Operation`s, and the classes that answer them, by the first part of the endpoint. With
     # "triggers": "routes:TriggerRoutes", `triggers.list` is the method `list` of TriggerRoutes(RouteParts).

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 
-from holdfast.features.plans.tools import FinishGoal, UpdatePlan
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.protected_paths import ProtectedPaths
@@ -66,7 +65,5 @@ def built_in_tools(
         SendFile(workspaces=workspaces),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
-        UpdatePlan(),
-        FinishGoal(),
         *child_tools(),
     ]

@@ -2,4 +2,17 @@
 
 from holdfast.interfaces.feature import Feature
 
-FEATURE = Feature(name="plans")
+FEATURE = Feature(
+    name="plans",
+    events="events:EVENTS",
+    folds="folds:FOLDS",
+    run="run:RUN",
+    tools="tools:tools",
+    session_fields="shown:session_fields",
+    frames={
+        "terminal": "terminal:STEPS",
+        "acp": "acp:UPDATES",
+        "ag_ui": "shown:AG_UI",
+        "mcp": "shown:MCP",
+    },
+)

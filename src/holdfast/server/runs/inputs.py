@@ -18,7 +18,6 @@ from holdfast.api.approvals import (
 )
 from holdfast.api.runs import GateRequest, GateTried, RetryRequest, SayRequest, Stopping, StopRequest
 from holdfast.api.sessions import CompactRequest
-from holdfast.features.plans.tools import STEP_CHARS_MAX, STEPS_MAX
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
@@ -46,7 +45,7 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.values import Choice, PlanStep
+from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, Choice, PlanStep
 
 _CHOICES = ("once", "session", "always", "deny")
 
@@ -332,7 +331,8 @@ def _changed_plan(steps: Sequence[PlanStep] | None) -> tuple[PlanStep, ...]:
     texts = [step.text.strip() for step in steps]
     if not 0 < len(texts) <= STEPS_MAX or not all(0 < len(text) <= STEP_CHARS_MAX for text in texts):
         raise bad_request(
-            f"'steps' must be 1 to {STEPS_MAX} steps of 1 to {STEP_CHARS_MAX} characters", param="steps"
+            f"'steps' must be 1 to {STEPS_MAX} steps of 1 to {STEP_CHARS_MAX} characters",
+            param="steps",
         )
     return tuple(steps)
 
