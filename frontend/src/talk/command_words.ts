@@ -1,4 +1,4 @@
-/** What can be written instead of a message, and what it does. */
+/** Commands: words that you can write instead of a message. */
 import { has } from "../state.ts";
 
 type Command = readonly [command: string, words: string];

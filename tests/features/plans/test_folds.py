@@ -4,6 +4,7 @@ from holdfast import events as e
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.plans.folds import PLAN_MARK, is_planning, plan_state, plan_text
 from holdfast.folds.context import context_for
+from holdfast.folds.feature_folds import run_fields
 from holdfast.folds.session import fold as fold_session
 from holdfast.folds.timeline import timeline
 from holdfast.folds.transcript import fold
@@ -60,7 +61,7 @@ def test_a_run_plans_until_a_person_has_accepted_a_plan() -> None:
     scene.put(e.MessageAccepted, message_id="m1", text="do it")
     scene.put(e.RunQueued, run_id="r1", message_id="m1", settings=RunSettings(plan_first=True))
     scene.begin("r1")
-    assert is_planning(fold_session(scene.log).runs["r1"])
+    assert run_fields(fold_session(scene.log).runs["r1"]) == {"is_planning": True}
     with_plan(scene, FIRST)
     assert is_planning(fold_session(scene.log).runs["r1"])
     with_plan(scene, FIRST, accepted=True)

@@ -1,4 +1,4 @@
-/** What the chat shows of plans: the newest one above the composer, and that plan mode is on. */
+/** Plans in the chat: the newest one above the composer, and a chip while plan mode is on. */
 import type { JSX } from "preact";
 import { Icon } from "../../icons.tsx";
 import { has, type OpenSession } from "../../state.ts";
