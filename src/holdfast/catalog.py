@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A feature's name, and what the program has to know of it when its folder is absent.
+    """A feature's name, and the facts that the program needs even if its folder is absent.
 
     `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
     feature if one of these `run_settings` (fields of `RunSettings`) is set.
@@ -54,7 +54,7 @@ _ABSENT_SETTINGS: dict[str, str] = {
 
 
 def absent_feature(settings: object) -> tuple[str, str] | None:
-    """The first setting of a run that needs an absent feature, and why it can't be used."""
+    """Return the first run setting that needs an absent feature, and the error text."""
     for setting, feature in _ABSENT_SETTINGS.items():
         if getattr(settings, setting):
             return setting, f"'{setting}' needs the feature {feature}, which this server doesn't have"

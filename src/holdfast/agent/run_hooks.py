@@ -1,4 +1,4 @@
-"""The hooks that features have in a run, gathered from the catalog once."""
+"""The run hooks of all features, gathered from the catalog once."""
 
 from holdfast.catalog import FEATURES
 from holdfast.folds.run import Run
@@ -14,12 +14,12 @@ _MAY_END = tuple(hooks.may_end for hooks in _HOOKS if hooks.may_end)
 
 
 def feature_instructions(settings: RunSettings) -> str:
-    """The instructions of all features for the model."""
+    """Return the instructions of all features for the model."""
     return "\n\n".join([text for instructions in _INSTRUCTIONS if (text := instructions(settings))])
 
 
 def only_reads(run: Run) -> str:
-    """Why the run may use only tools that read; empty if it may use all."""
+    """Return why the run may use only read-only tools; empty if it may use all."""
     for why in _ONLY_READS:
         if text := why(run):
             return text
@@ -27,7 +27,7 @@ def only_reads(run: Run) -> str:
 
 
 def unused_tools(run: Run) -> set[str]:
-    """The tools of features that the run has no use for now."""
+    """Return the feature tools that the run has no use for now."""
     names = set[str]()
     for unused in _UNUSED_TOOLS:
         names.update(unused(run))
@@ -35,12 +35,12 @@ def unused_tools(run: Run) -> set[str]:
 
 
 def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:
-    """The tools of features that the agent loop carries out, by name."""
+    """Return the feature tools that the agent loop carries out, by name."""
     return {name: tool for tools in _TOOLS for name, tool in tools(context).items()}
 
 
 def may_end(run: Run, now_ms: int) -> Outcome | Continue | None:
-    """What the first feature that has something against the end of the run wants; None: it may end."""
+    """Return the decision of the first feature that objects to the end of the run; None if it may end."""
     for decide in _MAY_END:
         if (wanted := decide(run, now_ms)) is not None:
             return wanted

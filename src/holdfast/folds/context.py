@@ -187,7 +187,7 @@ def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq:
 
 
 def _with_kept(transcript: Transcript, summary: str, upto_seq: int) -> str:
-    """The summary, and what features kept until then: later changes are among the messages that follow."""
+    """Return the summary with the kept events up to it: later ones are among the messages that follow."""
     kept = [event for seq, event in transcript.kept if seq <= upto_seq]
     return "\n\n".join([summary, *after_summary(kept)])
 

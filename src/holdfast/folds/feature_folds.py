@@ -1,4 +1,4 @@
-"""The folds of features: what their events change, gathered from the catalog once."""
+"""The fold hooks of all features, gathered from the catalog once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,10 @@ _RUN_FIELDS = tuple(hooks.run_fields for hooks in _HOOKS if hooks.run_fields)
 
 
 def after_summary(kept: Sequence[Event]) -> list[str]:
-    """The texts that follow a summary of the conversation, from the kept events before it."""
+    """Return the texts that follow a summary of the conversation, from the kept events before it."""
     return [text for add in _AFTER_SUMMARY if (text := add(kept))]
 
 
 def run_fields(run: "Run") -> dict[str, Any]:
-    """The fields of a run that features fill in, for HTTP bodies."""
+    """Return the fields of a run that features fill in, for HTTP bodies."""
     return {name: value for fields in _RUN_FIELDS for name, value in fields(run).items()}

@@ -47,7 +47,7 @@ class DoctorContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What a feature's in-loop tools can use of a run: its state, its log, its asks and its policy."""
+    """The run, for a feature's in-loop tools: its state, log, asks and approval policy."""
 
     view: "SharedFold"
     log: "RunLog"
@@ -64,32 +64,32 @@ class Continue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHooks:
-    """What a feature does in every run. Hooks run in catalog order, and may run again after a crash.
+    """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
     All but `tools` are pure functions.
     """
 
-    # Instructions for the model, from the run's settings; empty if it has none to give.
+    # Instructions for the model, from the run's settings, or empty.
     instructions: "Callable[[RunSettings], str] | None" = None
 
-    # Why the run may use only tools that read, as the result of a call that it may not make; empty if it may
-    # use all. The model is offered only tools that read, and what it remembers has to be accepted.
+    # Makes the run read-only: the reason, which is the result of any other tool call, or empty. The model is
+    # offered only read-only tools, and its memories need a person's approval.
     only_reads: "Callable[[Run], str] | None" = None
 
-    # The feature's own tools that this run has no use for now, so that the model isn't offered them.
+    # The feature's own tools that the run has no use for now. The model isn't offered them.
     unused_tools: "Callable[[Run], Sequence[str]] | None" = None
 
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
 
-    # When the model has finished, and before its output is checked: None if the feature has nothing against
-    # the end, the outcome if it's another one, or Continue. The second argument is the time.
+    # Called with the time when the model has finished, before its output is checked. Return None to let the
+    # run end, another outcome, or Continue.
     may_end: "Callable[[Run, int], Outcome | Continue | None] | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldHooks:
-    """What a feature's events change in the folds of a session. Pure.
+    """The effects of a feature's events on the folds of a session. Pure.
 
     While a run is running or stopping, every `RunEvent` of a feature can follow any other event of the run.
     """
@@ -97,7 +97,7 @@ class FoldHooks:
     # Steps of the run's state. A feature keeps its own state in `run.features`, under its name.
     run: "Mapping[type[Event], Callable[[Run, Any], None]]" = field(default_factory=dict[Any, Any])
 
-    # Steps of what people see of a run: each may return an entry of the transcript.
+    # Steps of the run's view for people: each may return an entry of the transcript.
     view: "Mapping[type[Event], Callable[[RunView, int, Any], Entry | None]]" = field(
         default_factory=dict[Any, Any]
     )
@@ -106,7 +106,7 @@ class FoldHooks:
     # and a redo brings them back.
     kept: "Sequence[type[Event]]" = ()
 
-    # What a summary of the conversation has to add for the model, from the kept events before it.
+    # Text for the model after a summary of the conversation, from the kept events before it.
     after_summary: "Callable[[Sequence[Event]], str] | None" = None
 
     # Fields of a run in HTTP bodies (`TranscriptRun`).
@@ -126,13 +126,13 @@ class Feature:
     # Its events: a tuple of types. They are decoded whether or not the feature is used.
     events: str = ""
 
-    # What its events do to the state of runs and to transcripts: `FoldHooks`, imported with the folds.
+    # The effects of its events on runs and transcripts: `FoldHooks`, imported with the folds.
     folds: str = ""
 
-    # What it does in runs: `RunHooks`, imported with the agent loop.
+    # Its part in runs: `RunHooks`, imported with the agent loop.
     run: str = ""
 
-    # How the faces show its events, by face: a mapping from types of events to functions.
+    # Its events on each face: a mapping from event types to functions, imported with the face.
     # "terminal": `(renderer, event) -> str`; "acp": `(event) -> Update`; "ag_ui": `(event) -> AgUiEvent`;
     # "mcp": `(event) -> str`, the text of a progress notification.
     frames: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -87,7 +87,7 @@ def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator
 
 
 def feature_updates(event: e.Event) -> Iterator[Update]:
-    """What an editor is told of a feature's event."""
+    """Return the update for a feature's event, if it has one."""
     if (update := _FEATURE_UPDATES.get(type(event))) is not None:
         yield update(event)
 

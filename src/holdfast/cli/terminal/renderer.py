@@ -54,7 +54,7 @@ class Renderer:
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
-    pinned: Callable[[], str] | None = None  # what stays in view while a run works, such as its plan
+    pinned: Callable[[], str] | None = None  # stays in view while a run works, such as its plan
     is_planning: bool = False  # whether the newest run may only read until its plan is accepted
     stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
     outputs: ToolOutputs = field(init=False)
@@ -101,7 +101,7 @@ class Renderer:
         return self.outputs.live()
 
     def pinned_lines(self) -> str:
-        """What stays in view, while a run works; above it, what else is live."""
+        """Return the text that stays in view while a run works, below other live text."""
         return self.pinned() if self.pinned is not None and self.open_runs else ""
 
     def status(self, now_ms: int) -> str:

@@ -37,7 +37,7 @@ def plan_state(run: "Run") -> PlanState:
 
 
 def is_planning(run: "Run") -> bool:
-    """Whether the run may only read, because nobody has accepted its plan yet."""
+    """Return whether the run may only read, because its plan isn't accepted yet."""
     return run.settings.plan_first and not plan_state(run).is_accepted
 
 

@@ -1,4 +1,4 @@
-"""Plans and goals in a run: what the tools update_plan and finish_goal do to its log, and when it may end."""
+"""Plans and goals in a run: the tools update_plan and finish_goal, plan mode, and the end of the run."""
 
 from collections.abc import Mapping, Sequence
 
