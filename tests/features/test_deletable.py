@@ -20,7 +20,8 @@ STEPS = [{"text": "look"}, {"text": "act"}]
 
 def script(request: SeenRequest) -> Script:
     """Answers at once, but a plan is made first if the person wants one."""
-    *_, last = (request.body or {})["messages"]
+    body: dict[str, Any] = dict(request.body or {})
+    last: dict[str, Any] = body["messages"][-1]
     is_plan = last["role"] == "user" and "plan" in str(last["content"])
     return [CallTool("update_plan", {"steps": STEPS})] if is_plan else [Say("ok")]
 
