@@ -120,7 +120,7 @@ class ToolCalls:
             ASK_USER: self._question,
             PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
             REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
-            **in_loop_tools(RunContext(view, log, self._people, lambda: self._judge_now)),
+            **in_loop_tools(RunContext(view, log, self._people, deps.judge)),
         }
 
     async def finish_open_calls(self) -> bool:

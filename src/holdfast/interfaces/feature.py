@@ -52,7 +52,7 @@ class RunContext:
     view: "SharedFold"
     log: "RunLog"
     asks: "Asks"
-    judge: "Callable[[], Judge]"  # in the session's current approval mode
+    judge: "Judge"  # in the configured approval mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast import events as e
+from holdfast.agent.policy import Judge
 from holdfast.features.plans.events import PlanUpdated
 from holdfast.features.plans.folds import is_planning, plan_state, plan_text, steps_done
 from holdfast.features.plans.goals import after_answer, missing_evidence
@@ -74,7 +75,7 @@ class Plans:
         if ask is None:
             found = (steps_done(steps),)
             is_alone = self._view.run(self._log.run_id).settings.unattended
-            verdict = deny_unattended(found) if is_alone else self._judge().for_a_person(found)
+            verdict = deny_unattended(found) if is_alone else self._judge_now.for_a_person(found)
             if isinstance(verdict, Deny):
                 return ToolResult(verdict.why, ok=False, ending=verdict.reason)
             digest = arguments_hash(UPDATE_PLAN, asked.args)
@@ -99,6 +100,10 @@ class Plans:
             )
         )
         await self._view.settled(self._log)
+
+    @property
+    def _judge_now(self) -> Judge:
+        return self._judge.in_mode(self._view.session.approval_mode)
 
     async def finish(self, asked: e.ToolAsked) -> ToolResult:
         """Check the evidence that the goal is reached."""
