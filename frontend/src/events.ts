@@ -991,25 +991,6 @@ export interface MemoryRejected {
   readonly by?: string;
 }
 
-/** The agent's current plan. `accepted` means that a person accepted it in plan mode. */
-export interface PlanUpdated {
-  readonly type: "plan.updated";
-  readonly at_ms: number;
-  readonly run_id: string;
-  readonly tool_call_id: string;
-  readonly steps: readonly PlanStep[];
-  readonly accepted?: boolean;
-}
-
-/** The model stopped without proof that the goal is reached, so the run continues. */
-export interface GoalContinued {
-  readonly type: "goal.continued";
-  readonly at_ms: number;
-  readonly run_id: string;
-  readonly round: number;
-  readonly told: string;
-}
-
 /** A stop of the run was requested. */
 export interface StopRequested {
   readonly type: "stop.requested";
@@ -1407,6 +1388,25 @@ export interface TriggerGaveUp {
   readonly failures: number;
 }
 
+/** The agent's current plan. `accepted` means that a person accepted it in plan mode. */
+export interface PlanUpdated {
+  readonly type: "plan.updated";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly steps: readonly PlanStep[];
+  readonly accepted?: boolean;
+}
+
+/** The model stopped without proof that the goal is reached, so the run continues. */
+export interface GoalContinued {
+  readonly type: "goal.continued";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly round: number;
+  readonly told: string;
+}
+
 export type Part = TextPart | ImagePart | FilePart;
 
 /** What can happen. */
@@ -1474,8 +1474,6 @@ export type AnyEvent =
   | MemoryProposed
   | MemoryWritten
   | MemoryRejected
-  | PlanUpdated
-  | GoalContinued
   | StopRequested
   | RunResumed
   | RunEnded
@@ -1510,7 +1508,9 @@ export type AnyEvent =
   | TriggerSkipped
   | TriggerMissed
   | TriggerRunEnded
-  | TriggerGaveUp;
+  | TriggerGaveUp
+  | PlanUpdated
+  | GoalContinued;
 
 /** An event at its place in the log. */
 export type LogRecord = AnyEvent & { readonly seq: number };

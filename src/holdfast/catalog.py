@@ -1,7 +1,7 @@
 """The features that Holdfast ships, in the order in which their hooks run."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
 
 class Shipped(Struct, frozen=True):
-    """A feature's name, and the logs it keeps beside sessions: the prefix of their ids by their source.
+    """A feature's name, and the facts that the program needs even if its folder is absent.
 
-    The logs are listed here, so that they aren't taken for sessions when the feature's folder is absent.
+    `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
+    feature if one of these `run_settings` (fields of `RunSettings`) is set.
     """
 
     name: str
     logs: dict[str, str] = field(default_factory=dict[str, str])
+    run_settings: tuple[str, ...] = ()
 
 
 SHIPPED: tuple[Shipped, ...] = (
@@ -26,6 +28,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("acp"),
+    Shipped("plans", run_settings=("plan_first", "goal")),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())
@@ -48,3 +51,20 @@ def _present() -> "dict[str, Feature]":
 
 
 FEATURES: "dict[str, Feature]" = _present()
+_ABSENT_SETTINGS: dict[str, str] = {
+    setting: one.name for one in SHIPPED if one.name not in FEATURES for setting in one.run_settings
+}
+
+
+def absent_feature(settings: object) -> tuple[str, str] | None:
+    """Return the first run setting that needs an absent feature, and the error text."""
+    for setting, feature in _ABSENT_SETTINGS.items():
+        if getattr(settings, setting):
+            return setting, f"'{setting}' needs the feature {feature}, which this server doesn't have"
+    return None
+
+
+def frames_for(face: str) -> dict[type, Any]:
+    """Import how the features show their events on the face."""
+    frames = [one.part(one.frames[face]) for one in FEATURES.values() if face in one.frames]
+    return {kind: show for shown in frames for kind, show in shown.items()}

@@ -144,6 +144,10 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tool_call_id: str = ""  # of the call that a message of role "tool" is the result of
 
 
+STEPS_MAX = 50
+STEP_CHARS_MAX = 500
+
+
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step of a plan."""
 
@@ -284,6 +288,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int = 0
     code: str = ""
     hint: str = ""
+
+
+class Outcome(NamedTuple):
+    """How a run ended; becomes its run.ended."""
+
+    kind: OutcomeKind
+    cause: str = ""
+    failure: Failure | None = None
+    trace: tuple[str, ...] = ()
 
 
 class Lift(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

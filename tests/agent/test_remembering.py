@@ -13,7 +13,7 @@ from agent.memory_world import Poisoned, memory_tools, of_user, typed
 from agent.poison import POISONS, Poison
 from agent.world import CrashingStore, World, messages, process, tool_ends
 from holdfast import events as e
-from holdfast.agent.remembering import PLANNING, PROPOSED, REMEMBERED, SHOWN
+from holdfast.agent.remembering import ONLY_READ, PROPOSED, REMEMBERED, SHOWN
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
 from holdfast.interfaces.journal import JournalError
@@ -161,7 +161,7 @@ async def test_in_plan_mode_nothing_is_remembered_before_a_person_agrees() -> No
         await world.until("s", e.RunEnded)
         memory = await of_user(store)
         assert memory.texts == {}
-        assert next(iter(memory.proposals.values())).because == (PLANNING,)
+        assert next(iter(memory.proposals.values())).because == (ONLY_READ,)
 
 
 async def test_proposals_are_accepted_several_at_once_and_a_full_document_says_so() -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.decisions.provenance import outside_sources
+from holdfast.features.plans.events import GoalContinued
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
 from holdfast.folds.context import NO_RESULT, NO_RESULT_YET, NOT_RUN, SUMMARY_MARK, context_for
@@ -38,7 +39,7 @@ def test_typed_words_and_what_the_model_says_to_them_are_the_owners() -> None:
         scene.asks_tool(f"t{nth}", name)
         scene.ends_tool(f"t{nth}", "fixed words")
     scene.asks_tool("t9", "fetch_url")  # not shown to the model yet
-    scene.of_run(e.GoalContinued, round=2, told="go on")
+    scene.of_run(GoalContinued, round=2, told="go on")
     assert sources(scene.log) == ()
 
 
@@ -139,7 +140,7 @@ def test_whatever_happened_a_clean_context_has_nothing_but_the_owners_words(log:
         for _, event in made
         if isinstance(event, e.MessageAccepted | e.MessageEdited) and not event.parts
     }
-    told = {event.told for _, event in made if isinstance(event, e.GoalContinued)}
+    told = {event.told for _, event in made if isinstance(event, GoalContinued)}
     for run_id, run in transcript.runs.items():
         if not run.has_begun or outside_sources(session, transcript, run_id):
             continue

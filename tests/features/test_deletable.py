@@ -2,17 +2,28 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from features import absent
 from holdfast import catalog
 from holdfast.catalog import FEATURES, SHIPPED
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.feature import Feature
 from runner.program import Program, configure, program
 
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
+PLANNED = "planned"
+STEPS = [{"text": "look"}, {"text": "act"}]
+
+
+def script(request: SeenRequest) -> Script:
+    """Answers at once, but a plan is made first if the person wants one."""
+    body: dict[str, Any] = dict(request.body or {})
+    last: dict[str, Any] = body["messages"][-1]
+    is_plan = last["role"] == "user" and "plan" in str(last["content"])
+    return [CallTool("update_plan", {"steps": STEPS})] if is_plan else [Say("ok")]
 
 
 def without(feature: str, folder: Path) -> tuple[str, ...]:
@@ -23,10 +34,11 @@ def without(feature: str, folder: Path) -> tuple[str, ...]:
 def parts_of(feature: Feature) -> list[str]:
     """Every part that the feature names."""
     single = (
-        *(feature.events, feature.operations, feature.tools, feature.doctor),
+        *(feature.events, feature.folds, feature.run, feature.session_fields),
+        *(feature.operations, feature.tools, feature.doctor),
         *(feature.configured, feature.work, feature.health),
     )
-    several = (feature.routes, feature.owners, feature.commands)
+    several = (feature.frames, feature.routes, feature.owners, feature.commands)
     return [*filter(None, single), *(part for parts in several for part in parts.values())]
 
 
@@ -52,9 +64,9 @@ def with_dependants(name: str) -> set[str]:
     return gone
 
 
-async def works(server: Program) -> None:
-    """A plain run ends as it should."""
-    run_id = await server.start("hi")
+async def works(server: Program, text: str = "hi", **more: Any) -> None:
+    """A run ends as it should."""
+    run_id = await server.start(text, **more)
     assert (await server.until(run_id, "run.ended")).data["outcome"] == "completed"
 
 
@@ -62,16 +74,18 @@ async def works(server: Program) -> None:
 async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored(
     name: str, tmp_path: Path
 ) -> None:
-    async with ChaosServer(choose=lambda _: [Say("ok")]) as chaos:
+    async with ChaosServer(choose=script) as chaos:
         configure(tmp_path, chaos.base_url, sandbox="off")
         async with program(tmp_path) as server:
             status, made = await server.call("POST", "/api/triggers", EVERY_DAY)
             assert status == 201
             await works(server)
+            await works(server, "make a plan", session_id=PLANNED)
             _, whole = await server.call("GET", "/v1/capabilities")
             assert whole["features"][name] is True
         async with program(tmp_path, command=without(name, tmp_path)) as server:
             await works(server)
+            await works(server, "go on", session_id=PLANNED)
             _, rest = await server.call("GET", "/v1/capabilities")
             gone = {one for one in catalog.FEATURES if one not in rest["features"]}
             assert gone == with_dependants(name)
@@ -80,3 +94,21 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
         async with program(tmp_path) as server:
             status, again = await server.call("GET", f"/api/triggers/{made['id']}")
             assert (status, again["name"]) == (200, "news")
+            _, session = await server.call("GET", f"/api/sessions/{PLANNED}/messages")
+            assert session["plan"]["steps"] == STEPS
+
+
+async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_name(tmp_path: Path) -> None:
+    """P13: a run that may only read until its plan is accepted never goes on without plan mode."""
+    async with ChaosServer(choose=script) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path) as server:
+            run_id = await server.start("make a plan", plan_first=True)
+            await server.until(run_id, "approval.asked")
+        async with program(tmp_path, command=without("plans", tmp_path)) as server:
+            ended = (await server.until(run_id, "run.ended")).data
+            assert (ended["outcome"], ended["cause"]) == ("failed", "absent_feature")
+            assert "the feature plans" in ended["failure"]["text"]
+            status, refused = await server.call("POST", "/v1/runs", {"input": "reach it", "goal": True})
+            assert (status, refused["error"]["param"]) == (400, "goal")
+            assert "the feature plans" in refused["error"]["message"]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.codec import UPCASTS, Upcast, decode
+from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
 from holdfast.folds.context import context_for
@@ -97,6 +98,7 @@ def _session_picture(session: Session) -> dict[str, Any]:
 
 
 def _transcript_picture(transcript: Transcript) -> dict[str, Any]:
+    plans = [(seq, event.steps) for seq, event in transcript.kept if isinstance(event, PlanUpdated)]
     return {
         "entries": [shown(entry) for entry in transcript.entries],
         "waiting": [message.message_id for message in transcript.inbox.waiting()],
@@ -106,7 +108,7 @@ def _transcript_picture(transcript: Transcript) -> dict[str, Any]:
             for run_id, run in transcript.runs.items()
         },
         "context": {run_id: context_for(transcript, run_id) for run_id in transcript.runs},
-        **({"plans": [(seq, plan.steps) for seq, plan in transcript.plans]} if transcript.plans else {}),
+        **({"plans": plans} if plans else {}),
     }
 
 

@@ -9,6 +9,7 @@ from folds.live_line_states import ROWS, RUN, Row
 from holdfast import events as e
 from holdfast.codec import TYPES
 from holdfast.events import RunEvent
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
 
 # They change nothing of what a run is doing.
@@ -20,8 +21,8 @@ QUIET = {
     e.Usage,
     e.MessageDispatched,
     e.SnapshotTaken,
-    e.PlanUpdated,
-    e.GoalContinued,
+    PlanUpdated,
+    GoalContinued,
     e.ChildStarted,
     e.ContextRead,
 }

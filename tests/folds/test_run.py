@@ -11,6 +11,7 @@ from holdfast.codec import TYPES, encode, type_of
 from holdfast.features.automations.events import (
     TriggerDue,
 )
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
@@ -142,8 +143,8 @@ NEXT: tuple[e.Event, ...] = (
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
     e.SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
     e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
-    e.PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
-    e.GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
+    PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
+    GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
     msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
     *(CHILD_ASKED, CHILD_ASK_SETTLED, CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
     e.ContextRead(at_ms=9, run_id="r1", sources=()),

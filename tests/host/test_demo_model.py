@@ -2,8 +2,8 @@
 
 import pytest
 
+from holdfast.features.plans.tools import FinishGoal, UpdatePlan
 from holdfast.host.demo_model import demo_server, demo_target
-from holdfast.tools.plan import FinishGoal, UpdatePlan
 from serving import Setting, served
 
 PLANS = Setting(tools=(UpdatePlan(), FinishGoal()))

@@ -12,11 +12,12 @@ from typing_extensions import override
 
 from agent.world import Effect, World, ending, process, send, tool_ends
 from holdfast import events as e
-from holdfast.agent.plans import STILL_PLANNING
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.config.trust import TrustedSkills
-from holdfast.decisions.goals import missing_evidence
 from holdfast.decisions.provenance import outside_sources
+from holdfast.features.plans.goals import missing_evidence
+from holdfast.features.plans.run import STILL_PLANNING
+from holdfast.features.plans.tools import UpdatePlan
 from holdfast.folds import memory as memory_fold
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
@@ -39,7 +40,6 @@ from holdfast.tools.memory.memories import (
     user_scope,
     workspace_scope,
 )
-from holdfast.tools.plan import UpdatePlan
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.skills.folders import read_folder
 from holdfast.tools.skills.library import FoundSkills, SkillLibrary

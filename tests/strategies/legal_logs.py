@@ -31,6 +31,7 @@ from holdfast.features.automations.events import (
     TriggerSkipped,
 )
 from holdfast.features.automations.values import EveryTimes, TriggerSettings
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.values import (
     Action,
     ClientToolResult,
@@ -285,11 +286,11 @@ class Writer:
         if (run := self.running()) is not None:
             steps = tuple(PlanStep(text=self.words()) for _ in range(self.draw(st.integers(1, 3))))
             accepted = self.draw(st.booleans())
-            self.put(e.PlanUpdated, run_id=run.run_id, tool_call_id="t", steps=steps, accepted=accepted)
+            self.put(PlanUpdated, run_id=run.run_id, tool_call_id="t", steps=steps, accepted=accepted)
 
     def go_on(self) -> None:
         if (run := self.running()) is not None:
-            self.put(e.GoalContinued, run_id=run.run_id, round=2, told="go on")
+            self.put(GoalContinued, run_id=run.run_id, round=2, told="go on")
 
     def read_context(self) -> None:
         if (run := self.running()) is not None:

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { Icon } from "../icons.tsx";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
-import { COMMANDS } from "../talk/command_words.ts";
+import { commands } from "../talk/command_words.ts";
 import { Dialog } from "./dialog.tsx";
 import { closeDialog, dialog, isMac } from "./ui.ts";
 
@@ -17,7 +17,7 @@ export function KeyboardHelp(): JSX.Element {
     <Dialog title="Commands and shortcuts" onClose={close}>
       <h3 class="section-name">Commands</h3>
       <dl class="shortcuts">
-        {COMMANDS.map(([name, words]) => (
+        {commands().map(([name, words]) => (
           <div key={name} class="shortcut">
             <dt>{words.charAt(0).toUpperCase() + words.slice(1)}</dt>
             <dd>

@@ -2,13 +2,13 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice, GrantOffer, Width } from "../events.ts";
+import { PlanEditor } from "../features/plans/plan_card.tsx";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact } from "../markdown/safe.ts";
 import { type AskEntry, may } from "../state.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
-import { PlanEditor } from "./plan.tsx";
 import { quoted } from "./quoted.tsx";
 import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";

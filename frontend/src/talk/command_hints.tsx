@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { dialog } from "../frame/ui.ts";
 import { isComposing } from "../keys.ts";
 import { saveDraft } from "../state.ts";
-import { COMMANDS } from "./command_words.ts";
+import { commands } from "./command_words.ts";
 import { focusComposer } from "./focus.ts";
 
 interface Props {
@@ -16,7 +16,7 @@ interface Props {
 export function CommandHints({ draft, canCompact }: Props): JSX.Element | null {
   const list = useRef<HTMLUListElement>(null);
   const found = /^\/\w*$/.test(draft)
-    ? COMMANDS.filter(([name]) => name.startsWith(draft) && (canCompact || name !== "/compact"))
+    ? commands().filter(([name]) => name.startsWith(draft) && (canCompact || name !== "/compact"))
     : [];
   const first = found[0]?.[0] ?? "";
   useFieldKeys(list, first);

@@ -1,8 +1,18 @@
-/** What can be written instead of a message, and what it does. */
+/** Commands: words that you can write instead of a message. */
+import { has } from "../state.ts";
 
-export const COMMANDS: readonly (readonly [command: string, words: string])[] = [
-  ["/plan", "read only until you accept a plan"],
-  ["/goal", "keep working until a goal is reached"],
+type Command = readonly [command: string, words: string];
+
+const COMMANDS: readonly Command[] = [
   ["/compact", "summarize the chat so far"],
   ["/help", "list commands and keys"],
 ];
+const OF_PLANS: readonly Command[] = [
+  ["/plan", "read only until you accept a plan"],
+  ["/goal", "keep working until a goal is reached"],
+];
+
+/** The commands of this server. */
+export function commands(): readonly Command[] {
+  return has("plans") ? [...OF_PLANS, ...COMMANDS] : COMMANDS;
+}

@@ -1,11 +1,13 @@
 /** Where a person writes: text, files, and the round buttons that send and stop. */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { PlanMode } from "../features/plans/plan_place.tsx";
 import { PickFiles } from "../frame/pick_files.tsx";
 import { dialog } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import {
   compact,
+  has,
   homeDraft,
   type RunView,
   type SendMode,
@@ -21,6 +23,7 @@ import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
 import { attach, attached, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
+import { commands } from "./command_words.ts";
 import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
 import { Problem } from "./problem.tsx";
@@ -46,7 +49,7 @@ export function Composer(): JSX.Element {
   const [held, setHeld] = useState("");
   // what the person chose for the next message; else it goes on as the newest run was
   const [chosen, setPlanning] = useState<boolean | null>(null);
-  const isPlanning = chosen ?? here?.isPlanning.value ?? false;
+  const isPlanning = has("plans") && (chosen ?? here?.isPlanning.value ?? false);
   const acting = useActing();
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
@@ -82,7 +85,7 @@ export function Composer(): JSX.Element {
       dialog.value = "help";
       return;
     }
-    if (command !== "" && !KNOWN.test(command) && held !== words) {
+    if (command !== "" && !commands().some(([name]) => name === command) && held !== words) {
       setHeld(words);
       return;
     }
@@ -92,14 +95,16 @@ export function Composer(): JSX.Element {
       void acting.act(() => compact(here.id, rest));
       return;
     }
-    if (command === "/plan" && rest === "") {
+    const isPlan = has("plans") && command === "/plan";
+    const isGoal = has("plans") && command === "/goal";
+    if (isPlan && rest === "") {
       saveDraft("");
       setPlanning(!isPlanning);
       return;
     }
-    const isSaidIn = command === "/plan" || command === "/goal";
+    const isSaidIn = isPlan || isGoal;
     if (isSaidIn && rest === "") return;
-    const way = command === "/goal" ? "goal" : command === "/plan" || isPlanning ? "plan" : "";
+    const way = isGoal ? "goal" : isPlan || isPlanning ? "plan" : "";
     const parts = takeParts();
     saveDraft("");
     setPlanning(null);
@@ -171,25 +176,12 @@ export function Composer(): JSX.Element {
 }
 
 const COMMAND = /^\s*(\/\w+)(?:\s+([\s\S]*))?$/;
-const KNOWN = /^\/(compact|plan|goal)$/;
 const UNKNOWN = "Unknown command; `/help` lists them. To send it as a message, send it again.";
 
 /** The command that the text begins with, and what follows it; a path is none. */
 function commandIn(words: string): readonly [command: string, rest: string] {
   const found = COMMAND.exec(words);
   return [found?.[1] ?? "", found?.[2]?.trim() ?? ""];
-}
-
-/** Says that the agent only reads until a person accepts its plan, and ends that. */
-function PlanMode({ onEnd }: { readonly onEnd: () => void }): JSX.Element {
-  const title = "Plan mode: read-only until you accept the plan. Click to exit.";
-  return (
-    <button type="button" class="chip pick plan-mode" title={title} onClick={onEnd}>
-      <Icon name="check" />
-      <span>Plan first</span>
-      <Icon name="close" />
-    </button>
-  );
 }
 
 /** As high as its text, up to a limit, in browsers whose styles cannot say so; to measure costs a layout. */

@@ -1,5 +1,6 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
+export { PlanCard } from "../features/plans/plan_card.tsx";
 export { FindHint } from "../frame/find_hint.tsx";
 export { Hits } from "../frame/search_hits.tsx";
 export { Proposals } from "../powers/proposals.tsx";
@@ -9,7 +10,6 @@ export { CommandHints } from "./command_hints.tsx";
 export { Marks } from "./marks.tsx";
 export { OriginNote } from "./origin_note.tsx";
 export { PasteOffer } from "./paste_offer.tsx";
-export { PlanCard } from "./plan.tsx";
 export { QueueCards } from "./queue_cards.tsx";
 export { Superseded } from "./superseded.tsx";
 export { UndoNote } from "./undo_note.tsx";

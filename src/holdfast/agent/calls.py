@@ -7,7 +7,7 @@ without an ending in the log are finished here, so a first run and a resume use 
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import groupby
 from pathlib import Path
@@ -21,9 +21,9 @@ from holdfast.agent.asks import Asks
 from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.plans import STILL_PLANNING, Plans
 from holdfast.agent.policy import Judge
 from holdfast.agent.remembering import Remembering
+from holdfast.agent.run_hooks import in_loop_tools, only_reads
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
 from holdfast.agent.shared_fold import SharedFold
@@ -31,6 +31,7 @@ from holdfast.agent.skills import SkillProposals
 from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
+from holdfast.interfaces.feature import InLoopTool, RunContext
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
@@ -39,10 +40,8 @@ from holdfast.policy.tool_names import (
     ASK_USER,
     CHILD_TOOLS,
     DELEGATE,
-    FINISH_GOAL,
     PROPOSE_SKILL,
     REMEMBER,
-    UPDATE_PLAN,
     tool_kind,
 )
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, deny_unattended
@@ -115,21 +114,20 @@ class ToolCalls:
         self._shortfalls: dict[str, str] = {}  # what the sandbox couldn't hold when each call was judged
         self._workspace = Path(self._settings.workspace or deps.workspace)
         self._changing = asyncio.Lock()  # concurrent calls share one snapshot
-        self.plans = Plans(view, log, self._people, judge=self._judge_now)
         # The effects of these are only in the log.
-        self._in_loop: Mapping[str, Callable[[e.ToolAsked], Awaitable[ToolResult]]] = {
+        self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: self._question,
-            UPDATE_PLAN: self.plans.update,
-            FINISH_GOAL: self.plans.finish,
             PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
             REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
+            **in_loop_tools(RunContext(view, log, self._people, deps.judge)),
         }
 
     async def finish_open_calls(self) -> bool:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        mine = [call for call in run.unfinished_tools if run.is_planning or not _is_for_client(call)]
+        only_read = only_reads(run)
+        mine = [call for call in run.unfinished_tools if only_read or not _is_for_client(call)]
         numbered = [(call, _place(run, call), tools.get(call.own_tool)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
@@ -191,8 +189,8 @@ class ToolCalls:
         is_known = tool is not None or call.owner == "client"
         if is_known and asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
-        if is_known and self._is_kept_back(tool):
-            return _not_run(STILL_PLANNING)
+        if is_known and (why := self._kept_back(tool)):
+            return _not_run(why)
         if tool is None:
             return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
@@ -220,10 +218,10 @@ class ToolCalls:
         guides = await subfolder_guides(self._deps.workspaces, self._workspace, paths, run=run)
         return replace(result, text=f"{result.text}\n\n{guides}") if guides else result
 
-    def _is_kept_back(self, tool: Tool | None) -> bool:
-        """Whether plan mode keeps the tool from running: it, or the client's own, may change something."""
+    def _kept_back(self, tool: Tool | None) -> str:
+        """Why the tool, or one of the client, isn't run: it may change something while the run only reads."""
         may_change = tool is None or not tool.traits.read_only
-        return may_change and self._view.run(self._log.run_id).is_planning
+        return only_reads(self._view.run(self._log.run_id)) if may_change else ""
 
     async def _question(self, asked: e.ToolAsked) -> ToolResult:
         if self._settings.unattended:
@@ -241,7 +239,7 @@ class ToolCalls:
             asked = call.asked
             if tool is None or asked.name in self._in_loop or asked.bad_args or call.started is not None:
                 continue
-            if self._is_kept_back(tool):
+            if self._kept_back(tool):
                 continue
             try:
                 insist_on_arguments(tool, asked.args)

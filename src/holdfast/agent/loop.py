@@ -5,7 +5,6 @@ The next step depends only on the log, so after a crash the loop continues as if
 
 import asyncio
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -17,10 +16,12 @@ from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
+from holdfast.agent.run_hooks import may_end, only_reads, unused_tools
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.goals import ROUNDS_OVER, after_answer
+from holdfast.catalog import absent_feature
 from holdfast.folds.run import Run
+from holdfast.interfaces.feature import Continue
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.workspace_paths import WorkspaceMoved
 from holdfast.messages import (
@@ -30,10 +31,10 @@ from holdfast.messages import (
     ToolSpec,
     UserMessage,
 )
-from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
-from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
+from holdfast.values import OUTPUT_INVALID, Failure, Outcome
 
 CONTINUATIONS_MAX = 3
 MCP = "mcp__"  # how the names of tools of MCP servers begin
@@ -44,15 +45,6 @@ SHORTER = (
     "answer more briefly, and make tool calls with shorter arguments.)"
 )
 _CONTINUE, _SHORTER = UserMessage(CONTINUE), UserMessage(SHORTER)
-
-
-class Outcome(Struct, frozen=True):
-    """How a run ended; becomes its run.ended."""
-
-    kind: OutcomeKind
-    cause: str = ""
-    failure: Failure | None = None
-    trace: tuple[str, ...] = ()
 
 
 async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
@@ -68,6 +60,8 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
             reading.cancel()
             await asyncio.wait({reading})
     run = view.run(log.run_id)
+    if (absent := absent_feature(run.settings)) is not None:
+        return _without_feature(absent[1])
     limits = RunLimits.of(run, deps)
     if run.settings.purpose == "compaction":
         turns = _compaction(view, log, deps)
@@ -97,7 +91,7 @@ async def _turns(
             await calls.delegation.wait_at_the_end()
         steered = await _take_steers(view, log)
         outcome = _finished(view, run, steered=steered, deps=deps)
-        if outcome is not None and (checked := await _checked(outcome, check, calls)) is not None:
+        if outcome is not None and (checked := await _checked(outcome, check)) is not None:
             return checked
         messages = await attachments.context()
         added = check.correction()
@@ -131,8 +125,8 @@ async def _turns(
 
 
 def _has_calls(run: Run, view: SharedFold) -> bool:
-    """Whether the run has tool calls to finish, sub-agents to wait for, or a goal to go on with."""
-    return bool(run.unfinished_tools or run.settings.goal or view.session.parent)
+    """Whether the run has tool calls to finish, or sub-agents to wait for."""
+    return bool(run.unfinished_tools or view.session.parent)
 
 
 def _note_sources(view: SharedFold, log: RunLog, sources: tuple[str, ...]) -> None:
@@ -158,8 +152,9 @@ def _outcome_of(answer: Answer | NoAnswer | None, view: SharedFold, run: Run) ->
         and answer.finish == "stop"
         and bool(answer.text.strip())
         and run.answers  # not if the log has a summary that this call needed
-        and not (run.tools or run.settings.goal or run.settings.output or view.session.parent)
+        and not (run.tools or run.settings.output or view.session.parent)
         and not view.session.inbox.steers(run.run_id)
+        and may_end(run, run.updated_ms) is None
     )
     return Outcome("completed") if is_last else None
 
@@ -175,20 +170,19 @@ def _finished(view: SharedFold, run: Run, *, steered: bool, deps: AgentDeps) -> 
     return Outcome("refused" if run.finish == "refused" else "completed")
 
 
-async def _checked(outcome: Outcome, check: OutputCheck, calls: ToolCalls | None) -> Outcome | None:
-    """The outcome; None if the model is to correct its answer, or to go on working on its goal."""
+async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | None:
+    """The outcome; None if the model is to correct its answer, or to go on because a feature wants it."""
     if outcome.kind == "completed":
-        match after_answer(check.view.run(check.log.run_id)):
-            case "go_on":
-                assert calls is not None, "the run has a goal"
-                await calls.plans.go_on()
+        match may_end(check.view.run(check.log.run_id), check.log.now_ms()):
+            case Continue(events):
+                for event in events:
+                    check.log.emit(event)
+                await check.view.settled(check.log)
                 return None
-            case "rounds_over":
-                return Outcome("budget", cause="rounds", trace=(ROUNDS_OVER,))
-            case "blocked":
-                return Outcome("completed", cause="goal_blocked")
-            case "finished":
+            case None:
                 pass
+            case other:
+                return other
         if (failure := await check.failure()) is not None:
             return Outcome("failed", cause=OUTPUT_INVALID, failure=failure)
     return None if check.correction() else outcome
@@ -256,18 +250,18 @@ def _request(
 
 
 def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
-    """The tools that the run may use now: in plan mode, only those that read."""
-    asks_nobody = run.settings.no_questions or run.settings.unattended
-    left_out = {ASK_USER} if asks_nobody else set[str]()
-    if not run.settings.goal or run.is_planning:
-        left_out.add(FINISH_GOAL)
-    offered = [tool for tool in tools.all() if tool.traits.read_only or not run.is_planning]
+    """The tools that the run may use now."""
+    left_out = unused_tools(run)
+    if run.settings.no_questions or run.settings.unattended:
+        left_out.add(ASK_USER)
+    only_read = only_reads(run)
+    offered = [tool for tool in tools.all() if tool.traits.read_only or not only_read]
     return [tool.spec for tool in offered if tool.spec.name not in left_out]
 
 
 def _client_specs(run: Run) -> list[ToolSpec]:
     """The tools that the client brought, unless it wants none of them called now."""
-    if run.tool_choice == "none" or run.is_planning:
+    if not run.client_tools or run.tool_choice == "none" or only_reads(run):
         return []
     return [ToolSpec(tool.name, tool.description, tool.schema) for tool in run.client_tools]
 
@@ -295,6 +289,12 @@ def _elsewhere(moved: WorkspaceMoved) -> Outcome:
     hint = "Send the message again, with the folder that you mean as the workspace."
     failure = Failure(kind="bad_request", text=str(moved), rule="workspace_moved", hint=hint)
     return Outcome("failed", cause="workspace_moved", failure=failure)
+
+
+def _without_feature(why: str) -> Outcome:
+    hint = "Start a server that has this feature, and send the message again."
+    failure = Failure(kind="bad_request", text=f"{why}.", rule="absent_feature", hint=hint)
+    return Outcome("failed", cause="absent_feature", failure=failure)
 
 
 def _spent(limits: RunLimits, part: BudgetPart) -> Outcome:

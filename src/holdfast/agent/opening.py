@@ -18,8 +18,8 @@ from holdfast.agent.instructions import (
     named_text,
     names_in,
 )
-from holdfast.agent.plans import mode_instructions
 from holdfast.agent.remembering import memory_text
+from holdfast.agent.run_hooks import feature_instructions
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import skills_text
@@ -43,7 +43,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instruction
         settings.instructions,
         SUB_AGENT if view.session.parent is not None else "",
         history_instructions(view.transcript, log.run_id),
-        mode_instructions(settings),
+        feature_instructions(settings),
         "\n\n".join(text for text in parts if text),
         MOVED if view.session.has_moved else "",
     )

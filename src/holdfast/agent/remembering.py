@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.run_hooks import only_reads
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.decisions.provenance import outside_sources
@@ -31,7 +32,7 @@ _TITLES = MappingProxyType(
     {"user": "About the user:", "workspace": "About this workspace:", "chat": "About this chat:"}
 )
 REMEMBERED = "Remembered."
-PLANNING = "no plan was accepted yet"
+ONLY_READ = "the run could only read"
 PROPOSED = "Not remembered yet: the user has to accept the proposal first."
 SAY_PROPOSED = "[Don't say that you'll remember it; say that you proposed it. Continue without waiting.]"
 
@@ -65,8 +66,8 @@ class Remembering:
         run_id = self._log.run_id
         view = self._view.transcript.runs[run_id]
         because = outside_sources(self._view.session, self._view.transcript, run_id)
-        if self._view.run(run_id).is_planning:
-            because = (*because, PLANNING)
+        if only_reads(self._view.run(run_id)):
+            because = (*because, ONLY_READ)
         clean = self._log.secrets.redact_text
         message = self._view.session.inbox.messages[view.message_id]
         edit = MemoryEdit(

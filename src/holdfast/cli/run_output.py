@@ -122,7 +122,7 @@ class TerminalOutput:
             status = self._renderer.status(now_ms)
             live = (
                 self._renderer.live()
-                + self._renderer.plan_lines()
+                + self._renderer.pinned_lines()
                 + (self.style.dim(f"⋯ {status}") if status else "")
             )
             await asyncio.to_thread(self._region.show, settled, live)

@@ -50,8 +50,6 @@ from holdfast.events.memory import ContextRead as ContextRead
 from holdfast.events.memory import MemoryProposed as MemoryProposed
 from holdfast.events.memory import MemoryRejected as MemoryRejected
 from holdfast.events.memory import MemoryWritten as MemoryWritten
-from holdfast.events.plans import GoalContinued as GoalContinued
-from holdfast.events.plans import PlanUpdated as PlanUpdated
 from holdfast.events.relay import RelayCalled as RelayCalled
 from holdfast.values import (
     ApprovalMode,
@@ -479,7 +477,7 @@ AnyEvent: TypeAlias = (
     | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
     | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
     | ContextRead | MemoryProposed | MemoryWritten | MemoryRejected
-    | PlanUpdated | GoalContinued | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
+    | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
     | DeliveryUnknown
 )

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
-from holdfast.folds.plans import plan_text
+from holdfast.folds.feature_folds import after_summary
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Transcript
 from holdfast.messages import (
@@ -25,7 +25,6 @@ from holdfast.messages import (
 from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, Part, SavedFile, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
-PLAN_MARK = "[Your plan at that point:]"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
 NO_RESULT_YET = "(no result yet: the tool is still running)"
 NOT_RUN = "(not run)"
@@ -65,7 +64,7 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """
     summary, entries = since_summary(transcript, run_id)
     if summary is not None:
-        told = _with_plan(transcript, summary.summary, summary.upto_seq)
+        told = _with_kept(transcript, summary.summary, summary.upto_seq)
         return _summarized(transcript, run_id, told, entries)
     history = _from_history(transcript.runs[run_id].history or ())
     return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
@@ -100,7 +99,7 @@ class KeptContext:
             return context_for(transcript, run_id)
         messages = (*self._messages, *_messages(transcript, self._shown(transcript, rest)))
         if self._summary is not None:
-            told = _with_plan(transcript, self._summary.summary, self._summary.upto_seq)
+            told = _with_kept(transcript, self._summary.summary, self._summary.upto_seq)
             messages = (UserMessage(SUMMARY_MARK + told), *messages)
         return _with_saved_files(transcript, run_id, messages)
 
@@ -182,14 +181,14 @@ def _is_final(run: RunView, entry: Entry) -> bool:
 def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
     """Return `context_for` with this summary in place of everything up to `upto_seq`."""
     _, entries = since_summary(transcript, run_id)
-    told = _with_plan(transcript, summary, upto_seq)
+    told = _with_kept(transcript, summary, upto_seq)
     return _summarized(transcript, run_id, told, [entry for entry in entries if entry.seq > upto_seq])
 
 
-def _with_plan(transcript: Transcript, summary: str, upto_seq: int) -> str:
-    """The summary, and the plan as it was then: later updates are among the messages that follow."""
-    plans = [plan for seq, plan in transcript.plans if seq <= upto_seq]
-    return f"{summary}\n\n{PLAN_MARK}\n{plan_text(plans[-1].steps)}" if plans else summary
+def _with_kept(transcript: Transcript, summary: str, upto_seq: int) -> str:
+    """Return the summary with the kept events up to it: later ones are among the messages that follow."""
+    kept = [event for seq, event in transcript.kept if seq <= upto_seq]
+    return "\n\n".join([summary, *after_summary(kept)])
 
 
 def _summarized(
@@ -308,7 +307,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
     order: list[Person | Notice | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
-        if isinstance(entry, Person) or (isinstance(entry, Notice) and entry.notice == "goal"):
+        if isinstance(entry, Person) or (isinstance(entry, Notice) and entry.told):
             order.append(entry)
         elif isinstance(entry, _OUTPUT):
             call = (entry.run_id, entry.call_id)
@@ -323,7 +322,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
             run = transcript.runs[item.run_id]
             stretches.append([_said_by(item, run if item.run_id not in answered else None)])
         elif isinstance(item, Notice):
-            stretches.append([UserMessage(item.summary)])
+            stretches.append([UserMessage(item.told)])
         elif stretch := _answer_messages(transcript, item):
             stretches.append(stretch)
             answered.add(item.run_id)

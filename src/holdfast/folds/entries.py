@@ -134,6 +134,11 @@ class Notice(_RunEntry, kw_only=True):
     upto_seq: int = 0
     summary: str = ""
 
+    @property
+    def told(self) -> str:
+        """The message to the model at this point; a summary takes the place of everything before it."""
+        return "" if self.notice == "compacted" else self.summary
+
 
 class Ending(_RunEntry, kw_only=True):
     """How a run ended; `words` says it for people."""

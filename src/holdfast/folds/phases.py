@@ -5,7 +5,8 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from holdfast import events as e
-from holdfast.codec import type_of
+from holdfast.codec import FEATURE_EVENTS, type_of
+from holdfast.events.bases import RunEvent
 
 
 class Phase(StrEnum):
@@ -25,8 +26,6 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.TargetSwitched,
     e.ContextCompacted,
     e.AttachmentsSaved,
-    e.PlanUpdated,
-    e.GoalContinued,
     e.ContextRead,
     e.ToolAsked,
     e.ToolStarted,
@@ -34,6 +33,7 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.QuestionAsked,
     e.ClientToolsAsked,
     e.ChildStarted,
+    *(kind for kind in FEATURE_EVENTS if issubclass(kind, RunEvent)),
 )
 _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.CallEnded,

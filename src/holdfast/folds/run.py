@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_event, ask_kind, settlement
+from holdfast.folds.feature_folds import RUN_STEPS
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import (
     WAITING_TOOLS,
@@ -149,16 +150,9 @@ class Run(Struct):
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
-    plan: e.PlanUpdated | None = None
-    plan_accepted: bool = False
-    goal_rounds: int = 1
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # by session
     child_asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
-
-    @property
-    def is_planning(self) -> bool:
-        """Return whether it's read-only, because its plan isn't accepted yet."""
-        return self.settings.plan_first and not self.plan_accepted
+    features: dict[str, Any] = field(default_factory=dict[str, Any])  # the state that each keeps, by its name
 
     @property
     def refused_actions(self) -> int:
@@ -476,16 +470,6 @@ def _settle(run: Run, event: e.AskSettled) -> None:
         run.client_tools = run.client_tools if event.tools is None else event.tools
 
 
-def _plan_updated(run: Run, event: e.PlanUpdated) -> None:
-    run.plan = event
-    run.plan_accepted = run.plan_accepted or event.accepted
-    run.resumptions_without_progress = 0
-
-
-def _goal_continued(run: Run, event: e.GoalContinued) -> None:
-    run.goal_rounds = event.round
-
-
 def _stop_requested(run: Run, event: e.StopRequested) -> None:
     run.stop_cause = run.stop_cause or event.cause
 
@@ -539,11 +523,10 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.QuestionAsked: _ask,
         e.ClientToolsAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _settle),
-        e.PlanUpdated: _plan_updated,
-        e.GoalContinued: _goal_continued,
         e.StopRequested: _stop_requested,
         e.RunResumed: _resumed,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
+        **RUN_STEPS,
     }
 )

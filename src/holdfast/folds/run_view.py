@@ -24,6 +24,7 @@ from holdfast.folds.entries import (
     ending_words,
     saved_words,
 )
+from holdfast.folds.feature_folds import VIEW_STEPS
 from holdfast.values import HistoryMessage, RunPurpose
 
 _Output = TypeVar("_Output", Text, Thinking)
@@ -282,13 +283,6 @@ def _context_read(run: RunView, _: int, event: e.ContextRead) -> None:
     run.sources = (*run.sources, *event.sources)
 
 
-def _goal_continued(run: RunView, seq: int, event: e.GoalContinued) -> Notice:
-    text = f"Round {event.round}: the goal isn't shown to be reached yet, so the agent goes on."
-    continued = notice(run, seq, event, kind="goal", text=text)
-    continued.summary = event.told
-    return continued
-
-
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
     """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
@@ -340,8 +334,8 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
         e.AttachmentsSaved: _saved,
-        e.GoalContinued: _goal_continued,
         e.ContextRead: _context_read,
         e.RunEnded: _ended,
+        **VIEW_STEPS,
     }
 )

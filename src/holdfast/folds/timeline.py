@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.folds.activity import Activity
-from holdfast.folds.plans import steps_done
+from holdfast.folds.feature_folds import TIMELINE_TEXTS
 from holdfast.values import Undo
 
 Spent: TypeAlias = Literal[
@@ -160,14 +160,13 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
         e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
-        e.PlanUpdated: lambda event: steps_done(event.steps) + (", accepted" if event.accepted else ""),
         e.ContextRead: lambda event: ", ".join(event.sources),
-        e.GoalContinued: lambda event: f"round {event.round}",
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),
         e.ContextCompacted: lambda event: f"up to {event.upto_seq}",
         e.AttachmentsSaved: lambda event: ", ".join(file.path or file.name for file in event.files),
+        **TIMELINE_TEXTS,
     }
 )
 

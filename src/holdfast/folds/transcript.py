@@ -14,6 +14,7 @@ from holdfast import events as e
 from holdfast.codec import decode
 from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
+from holdfast.folds.feature_folds import KEPT
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
 from holdfast.values import HistoryMessage, RunSettings, SavedFile
@@ -48,9 +49,8 @@ class Transcript(Struct):
     saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
         default_factory=dict[tuple[str, str], SavedAttachment]
     )
-    plans: list[tuple[int, e.PlanUpdated]] = field(
-        default_factory=list[tuple[int, e.PlanUpdated]]
-    )  # with seq
+    # Events that features need later, with their seq.
+    kept: list[tuple[int, e.Event]] = field(default_factory=list[tuple[int, e.Event]])
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
 
@@ -61,7 +61,7 @@ class Undone(Struct, frozen=True):
     entries: tuple[Entry, ...]
     placed: Mapping[str, Person]
     saved: Mapping[tuple[str, str], SavedAttachment]
-    plans: tuple[tuple[int, e.PlanUpdated], ...] = ()
+    kept: tuple[tuple[int, e.Event], ...] = ()
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
@@ -278,12 +278,12 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
         removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
         placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
         saved = {key: one for key, one in transcript.saved.items() if one.seq > to_seq}
-        plans = tuple(plan for plan in transcript.plans if plan[0] > to_seq)
-        transcript.undone.append(Undone(undo.undo_id, removed, placed, saved, plans))
+        kept = tuple(pair for pair in transcript.kept if pair[0] > to_seq)
+        transcript.undone.append(Undone(undo.undo_id, removed, placed, saved, kept))
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
     transcript.saved = {key: saved for key, saved in transcript.saved.items() if saved.seq <= to_seq}
-    transcript.plans = [plan for plan in transcript.plans if plan[0] <= to_seq]
+    transcript.kept = [pair for pair in transcript.kept if pair[0] <= to_seq]
     # what a run says from now on gets a new entry
     for run in transcript.runs.values():
         run.texts = {segment: text for segment, text in run.texts.items() if text.seq <= to_seq}
@@ -299,7 +299,7 @@ def _bring_back(transcript: Transcript, undo_id: str) -> None:
         transcript.entries = [*transcript.entries, *undone.entries]
         transcript.placed = {**transcript.placed, **undone.placed}
         transcript.saved = {**transcript.saved, **undone.saved}
-        transcript.plans = [*transcript.plans, *undone.plans]
+        transcript.kept = [*transcript.kept, *undone.kept]
 
 
 def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSaved) -> None:
@@ -310,8 +310,8 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
     _of_run(transcript, seq, event)
 
 
-def _plan_updated(transcript: Transcript, seq: int, event: e.PlanUpdated) -> None:
-    transcript.plans.append((seq, event))
+def _keep(transcript: Transcript, seq: int, event: e.Event) -> None:
+    transcript.kept.append((seq, event))
 
 
 def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> None:
@@ -348,8 +348,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.RunStarted: _started,
         e.AttemptSuperseded: _superseded,
         e.AttachmentsSaved: _attachments_saved,
-        e.PlanUpdated: _plan_updated,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
+        **dict.fromkeys(KEPT, _keep),
     }
 )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from holdfast.agent.plans import PLAN_FIRST
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -26,7 +25,7 @@ from holdfast.chaos import (
     overloaded,
 )
 from holdfast.host.demo_answers import MARKDOWN
-from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
+from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN, WRITE_FILE
 from holdfast.targets import Patience, RetryLimits, Target
 
 PACE_S = 0.03
@@ -77,7 +76,7 @@ class DemoScripts:
         said = last_said(request)
         if _offers(request, FINISH_GOAL):
             return _goal(messages)
-        if _is_planning(messages):
+        if messages[-1].role == "user" and _is_planning(request):
             return [SayWords("I propose this.", PACE_S), CallTool(UPDATE_PLAN, {"steps": DEMO_PLAN})]
         if (part := DEMO_TASKS.get(said.strip())) is not None:
             return part(messages[-1].role == "tool")
@@ -145,10 +144,9 @@ def _goal(messages: list[_Message]) -> Script:
     return [CallTool(FINISH_GOAL, {"outcome": "blocked", "summary": "The demo model only says its lines."})]
 
 
-def _is_planning(messages: list[_Message]) -> bool:
-    """Whether a plan is wanted, and none was proposed since the person said so."""
-    told = any(PLAN_FIRST in _text(one.content) for one in messages if one.role == "system")
-    return told and messages[-1].role == "user"
+def _is_planning(request: SeenRequest) -> bool:
+    """Whether a plan is wanted: until it's accepted, no tool is offered that changes anything."""
+    return _offers(request, UPDATE_PLAN) and not _offers(request, WRITE_FILE)
 
 
 def _summary(messages: list[_Message]) -> str:

@@ -4,16 +4,28 @@ A feature is a folder in `holdfast/features`. Its `__init__.py` declares one `Fe
 else of the folder. The core knows features only through `catalog.py`: delete a folder, and the rest works.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from holdfast.agent.asks import Asks
+    from holdfast.agent.policy import Judge
+    from holdfast.agent.runlog import RunLog
+    from holdfast.agent.shared_fold import SharedFold
     from holdfast.config.settings import Settings
+    from holdfast.events import Event, RunEvent, ToolAsked
+    from holdfast.folds.entries import Entry
+    from holdfast.folds.run import Run
+    from holdfast.folds.run_view import RunView
     from holdfast.interfaces.clock import Clock
     from holdfast.interfaces.journal import Store
+    from holdfast.interfaces.tool import ToolResult
+    from holdfast.values import Outcome, RunSettings
+
+InLoopTool: TypeAlias = "Callable[[ToolAsked], Awaitable[ToolResult]]"
 
 
 class FeatureContext(Struct, frozen=True):
@@ -32,6 +44,73 @@ class DoctorContext(Struct, frozen=True):
     is_offline: bool
 
 
+class RunContext(Struct, frozen=True):
+    """The run, for a feature's in-loop tools: its state, log, asks and approval policy."""
+
+    view: "SharedFold"
+    log: "RunLog"
+    asks: "Asks"
+    judge: "Judge"  # in the configured approval mode
+
+
+class Continue(Struct, frozen=True):
+    """The run doesn't end: these events are appended, and the model is called again."""
+
+    events: "Sequence[RunEvent]"
+
+
+class RunHooks(Struct, frozen=True, kw_only=True):
+    """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
+
+    All but `tools` are pure functions.
+    """
+
+    # Instructions for the model, from the run's settings, or empty.
+    instructions: "Callable[[RunSettings], str] | None" = None
+
+    # Makes the run read-only: the reason, which is the result of any other tool call, or empty. The model is
+    # offered only read-only tools, and its memories need a person's approval.
+    only_reads: "Callable[[Run], str] | None" = None
+
+    # The feature's own tools that the run has no use for now. The model isn't offered them.
+    unused_tools: "Callable[[Run], Sequence[str]] | None" = None
+
+    # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
+    tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
+
+    # Called with the time when the model has finished, before its output is checked. Return None to let the
+    # run end, another outcome, or Continue.
+    may_end: "Callable[[Run, int], Outcome | Continue | None] | None" = None
+
+
+class FoldHooks(Struct, frozen=True, kw_only=True):
+    """The effects of a feature's events on the folds of a session. Pure.
+
+    While a run is running or stopping, every `RunEvent` of a feature can follow any other event of the run.
+    """
+
+    # Steps of the run's state. A feature keeps its own state in `run.features`, under its name.
+    run: "Mapping[type[Event], Callable[[Run, Any], None]]" = field(default_factory=dict[Any, Any])
+
+    # Steps of the run's view for people: each may return an entry of the transcript.
+    view: "Mapping[type[Event], Callable[[RunView, int, Any], Entry | None]]" = field(
+        default_factory=dict[Any, Any]
+    )
+
+    # Events to keep in `Transcript.kept` with their seq, instead of a step in `view`. Rewinds remove them,
+    # and a redo brings them back.
+    kept: "Sequence[type[Event]]" = ()
+
+    # Text for the model after a summary of the conversation, from the kept events before it.
+    after_summary: "Callable[[Sequence[Event]], str] | None" = None
+
+    # Fields of a run in HTTP bodies (`TranscriptRun`).
+    run_fields: "Callable[[Run], Mapping[str, Any]] | None" = None
+
+    # Texts of events in the timeline.
+    timeline: "Mapping[type[Event], Callable[[Any], str]]" = field(default_factory=dict[Any, Any])
+
+
 class Feature(Struct, frozen=True, kw_only=True):
     """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
 
@@ -40,6 +119,20 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Its events: a tuple of types. They are decoded whether or not the feature is used.
     events: str = ""
+
+    # The effects of its events on runs and transcripts: `FoldHooks`, imported with the folds.
+    folds: str = ""
+
+    # Its part in runs: `RunHooks`, imported with the agent loop.
+    run: str = ""
+
+    # Its events on each face: a mapping from event types to functions, imported with the face.
+    # "terminal": `(renderer, event) -> str`; "acp": `(event) -> Update`; "ag_ui": `(event) -> AgUiEvent`;
+    # "mcp": `(event) -> str`, the text of a progress notification.
+    frames: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Fields of a session's newest page in HTTP bodies: `(transcript: Transcript) -> Mapping[str, object]`.
+    session_fields: str = ""
 
     # HTTP: a tuple of `Operation`s, and the classes that answer them, by the first part of the endpoint. With
     # "triggers": "routes:TriggerRoutes", `triggers.list` is the method `list` of TriggerRoutes(RouteParts).

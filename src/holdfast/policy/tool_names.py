@@ -46,7 +46,8 @@ ToolKind: TypeAlias = Literal[
     "later",  # makes Holdfast do something later, by itself
     "free",  # reaches only the user, or what the session started itself: processes and sub-agents
 ]
-# The tools that work with the store or depend on the configuration, and so exist only on a server.
+# The tools that work with the store, depend on the configuration or belong to a feature. They exist only on a
+# server.
 WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
     {
         SEARCH_SESSIONS: "free",
@@ -56,6 +57,8 @@ WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
         SKILL: "free",
         PROPOSE_SKILL: "free",
         WEB_SEARCH: "fetch",
+        UPDATE_PLAN: "free",
+        FINISH_GOAL: "free",
     }
 )
 BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
@@ -71,8 +74,6 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         SEND_FILE: "read",  # to the person who talks with the agent
         FETCH_URL: "fetch",
         ASK_USER: "free",
-        UPDATE_PLAN: "free",
-        FINISH_GOAL: "free",
         DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
         CHILD_STATUS: "free",
         CHILD_WAIT: "free",

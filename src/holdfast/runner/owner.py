@@ -18,7 +18,7 @@ from holdfast.agent.child_asks import passing_on
 from holdfast.agent.children import Children, tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
-from holdfast.agent.loop import Outcome, run_agent
+from holdfast.agent.loop import run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
@@ -34,7 +34,7 @@ from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
 from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
 from holdfast.runner.slots import Slot
-from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, RunSettings
+from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, Outcome, RunSettings
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
 from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
-from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
 from holdfast.tools.shell.keeper import Keeper
@@ -66,7 +65,5 @@ def built_in_tools(
         SendFile(workspaces=workspaces),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
-        UpdatePlan(),
-        FinishGoal(),
         *child_tools(),
     ]

@@ -161,7 +161,7 @@ async def test_the_window_is_closed_twice_and_the_session_is_opened_again_where_
         async with terminal(*again, folder=tmp_path) as window:
             screen = await window.until("the whole")
             assert "> make it" in screen
-            assert "resumed" in screen
+            assert "resumed" in screen.lower()  # live, or in the transcript
 
 
 async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: Path) -> None:

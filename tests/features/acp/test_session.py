@@ -28,13 +28,13 @@ from features.acp.editor import Editor, desk, prompted
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.features.acp.agent import EditorAgent
+from holdfast.features.plans.tools import UpdatePlan
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.mcp.servers import McpServers
-from holdfast.tools.plan import UpdatePlan
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
 from tools.mcp.scene import ENVIRONMENT, QUICK, raw

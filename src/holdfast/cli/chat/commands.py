@@ -161,8 +161,8 @@ class Commands:
             await chat.send(text)
         else:
             mode = "Plan mode is on. Use /plan off to end it." if chat.renderer.is_planning else ""
-            plan = chat.renderer.plan_text()
-            await chat.prompt.print(plan or chat.style.dim("No plan yet."))
+            plan = chat.renderer.pinned
+            await chat.prompt.print(chat.style.dim("No plan yet.") if plan is None else plan())
             if mode:
                 await self._say(mode)
 

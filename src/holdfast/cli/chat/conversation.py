@@ -134,7 +134,7 @@ class ChatScreen:
         return may_approve(self.scopes)
 
     def _live(self) -> str:
-        return self.renderer.live() + self.renderer.plan_lines()  # of the session that is open now
+        return self.renderer.live() + self.renderer.pinned_lines()  # of the session that is open now
 
     @property
     def workspace(self) -> Path:

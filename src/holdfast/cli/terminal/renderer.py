@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from holdfast import events as e
+from holdfast.catalog import frames_for
 from holdfast.cli.terminal.answer_text import AnswerText
 from holdfast.cli.terminal.phrases import ending_text, redone_words, switch_words, tool_words
 from holdfast.cli.terminal.style import Style
@@ -13,15 +14,12 @@ from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.folds.entries import saved_words
-from holdfast.folds.plans import steps_done
 from holdfast.safe_text import safe, safe_line
-from holdfast.values import PlanStep, PlanStepState
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
 TOOL_CHARS_MAX = 60
 SILENT_S = 3  # a model that says nothing for so long is not called answering
-MARKS: Mapping[PlanStepState, str] = MappingProxyType({"pending": "○", "in_progress": "◐", "completed": "●"})
 TRIES_TOLD = 8  # some ten seconds
 
 
@@ -56,7 +54,7 @@ class Renderer:
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
-    plan: tuple[PlanStep, ...] = ()
+    pinned: Callable[[], str] | None = None  # stays in view while a run works, such as its plan
     is_planning: bool = False  # whether the newest run may only read until its plan is accepted
     stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
     outputs: ToolOutputs = field(init=False)
@@ -102,20 +100,9 @@ class Renderer:
             return "\n" + self.style.line(safe_line(self._thought)[-2 * self.style.width() :], "dim italic")
         return self.outputs.live()
 
-    def plan_lines(self) -> str:
-        """The plan, while a run works on it; above it, what else is live."""
-        return self.plan_text() if self.open_runs else ""
-
-    def plan_text(self) -> str:
-        """The plan, one step per line; empty if there is none."""
-        if not self.plan:
-            return ""
-        looks = {"pending": "dim", "in_progress": "bold", "completed": "dim green"}
-        lines = [
-            self.style.line(f"  {MARKS[step.state]} {safe_line(step.text)}", looks[step.state], hang=4)
-            for step in self.plan
-        ]
-        return "\n" + self.style.dim(f"plan: {steps_done(self.plan)}") + "".join(lines)
+    def pinned_lines(self) -> str:
+        """Return the text that stays in view while a run works, below other live text."""
+        return self.pinned() if self.pinned is not None and self.open_runs else ""
 
     def status(self, now_ms: int) -> str:
         """Return the live line; empty when nothing is happening."""
@@ -262,11 +249,9 @@ class Renderer:
         self.is_planning = event.settings.plan_first
         return ""
 
-    def planned(self, event: e.PlanUpdated) -> str:
-        """The plan is another; it is live while the run works."""
-        self.plan = event.steps
-        self.is_planning = self.is_planning and not event.accepted
-        return self.plan_text() if event.accepted else ""
+    def notice(self, text: str) -> str:
+        """One line about the run."""
+        return self.style.dim("· " + safe_line(text))
 
     def started(self, event: e.RunStarted) -> str:
         """Record an active run."""
@@ -311,7 +296,7 @@ def _approved(renderer: Renderer, event: e.ApprovalAnswered) -> str:
 
 
 def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
-    return lambda renderer, event: renderer.style.dim("· " + safe_line(words(event)))
+    return lambda renderer, event: renderer.notice(words(event))
 
 
 def _rewound(event: e.SessionRewound) -> str:
@@ -368,14 +353,11 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.TargetSwitched: _notice(switch_words),
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
-        e.PlanUpdated: Renderer.planned,
-        e.GoalContinued: _notice(
-            lambda event: f"round {event.round}: the agent hasn't shown that it reached the goal"
-        ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(_rewound),
         e.QueuePaused: Renderer.queue_paused,
         e.QueueResumed: Renderer.queue_resumed,
         e.RunEnded: Renderer.ended,
+        **frames_for("terminal"),
     }
 )

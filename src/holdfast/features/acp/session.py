@@ -38,16 +38,17 @@ from holdfast.features.acp.updates import (
     card_of,
     entry_updates,
     event_updates,
+    feature_updates,
     permission,
-    plan,
     user_text,
 )
 from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
+from holdfast.folds.feature_folds import run_fields
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel, SessionFold
-from holdfast.policy.tool_names import tool_kind
+from holdfast.policy.tool_names import UPDATE_PLAN, tool_kind
 from holdfast.values import CHAT, Action, Choice
 
 Block: TypeAlias = (
@@ -218,14 +219,9 @@ class EditorSession:
 
     async def _catch_up(self, *, tells: bool) -> None:
         if tells:
-            for entry in self._fold.transcript.entries:
-                for update in entry_updates(entry, self._workspace):
-                    await self._editor.session_update(self.session_id, update)
-        plans = [run.plan for run in self._fold.session.runs.values() if run.plan is not None]
-        if tells and plans:
-            await self._editor.session_update(self.session_id, plan(plans[-1]))
-        for run in self._fold.session.runs.values():
-            self.model, self._plans_first = run.settings.model, run.is_planning  # of the newest one
+            await self._show_transcript()
+        for run in self._fold.session.runs.values():  # the newest one counts
+            self.model, self._plans_first = run.settings.model, run_fields(run).get("is_planning", False)
             if run.outcome is not None:
                 self._over[run.run_id] = ""
             for ask in run.open_person_asks:
@@ -233,6 +229,13 @@ class EditorSession:
                     self._ask(ask.asked)
                 elif isinstance(ask.asked, e.QuestionAsked):
                     self._over[run.run_id] = ask.asked.question_id
+
+    async def _show_transcript(self) -> None:
+        seen = self._fold.transcript
+        newest = {type(event): event for _, event in seen.kept}.values()
+        updates = [update for entry in seen.entries for update in entry_updates(entry, self._workspace)]
+        for update in (*updates, *(update for event in newest for update in feature_updates(event))):
+            await self._editor.session_update(self.session_id, update)
 
     async def _tell(self, event: e.Event) -> None:
         await self._tell_mode(event)
@@ -267,9 +270,15 @@ class EditorSession:
         if isinstance(event, e.SessionModeSet):
             self._modes_told += 1
             await self._editor.session_update(self.session_id, mode_update(self.mode))
-        elif isinstance(event, e.PlanUpdated) and event.accepted and self._plans_first:
+        elif self._plans_first and self._accepts_a_plan(event):
             self._plans_first = False
             await self._editor.session_update(self.session_id, mode_update(self.mode))
+
+    def _accepts_a_plan(self, event: e.Event) -> bool:
+        if not isinstance(event, e.ApprovalAnswered) or event.choice == "deny":
+            return False
+        asked = self._fold.session.runs[event.run_id].asks[event.approval_id].asked
+        return isinstance(asked, e.ApprovalAsked) and asked.action.tool == UPDATE_PLAN
 
     async def _tell_message(self, event: e.MessageDispatched, run: RunReadModel) -> None:
         """A message that was sent from elsewhere; the editor shows those that it sent itself."""

@@ -14,7 +14,6 @@ from acp.schema import (
     AgentThoughtChunk,
     ContentToolCallContent,
     FileEditToolCallContent,
-    PlanEntry,
     TerminalToolCallContent,
     TextContentBlock,
     ToolCallLocation,
@@ -26,6 +25,7 @@ from acp.schema import (
 )
 
 from holdfast import events as e
+from holdfast.catalog import frames_for
 from holdfast.folds.entries import Ending, Entry, Person, Text, Thinking, ToolCard
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.policy.tool_names import tool_kind
@@ -42,6 +42,7 @@ TITLE_CHARS_MAX = 200
 OUTPUT_CHARS_MAX = 8_000
 RESULT_CHARS_MAX = 60_000
 RAW_CHARS_MAX = 10_000  # of an argument; the text of a file is shown as a diff
+_FEATURE_UPDATES = frames_for("acp")
 _KINDS: dict[str, ToolKind] = {
     "command": "execute",
     "read": "read",
@@ -81,16 +82,14 @@ def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator
             yield thought(event.text, _call_id(run))
         case e.ToolAsked() | e.ToolStarted() | e.ToolOutput() | e.ToolEnded():
             yield from _tool_updates(event, run, workspace)
-        case e.PlanUpdated():
-            yield plan(event)
         case _:
-            return
+            yield from feature_updates(event)
 
 
-def plan(event: e.PlanUpdated) -> AgentPlanUpdate:
-    """The agent's plan, which replaces the one before."""
-    entries = [PlanEntry(content=step.text, priority="medium", status=step.state) for step in event.steps]
-    return AgentPlanUpdate(session_update="plan", entries=entries)
+def feature_updates(event: e.Event) -> Iterator[Update]:
+    """Return the update for a feature's event, if it has one."""
+    if (update := _FEATURE_UPDATES.get(type(event))) is not None:
+        yield update(event)
 
 
 def _tool_updates(

@@ -12,6 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from holdfast import events as e
+from holdfast.catalog import frames_for
 from holdfast.features.ag_ui.bodies import PROTOCOL_VERSION, RunAgentInput
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
@@ -26,6 +27,7 @@ from holdfast.server.streams.waiting import ResponseSpan
 
 AgUiEvent: TypeAlias = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
+_FEATURE_FRAMES = frames_for("ag_ui")
 
 
 class AgUiView:
@@ -53,9 +55,8 @@ class AgUiView:
             return self._call(event.tool_call_id, event.name, _arguments(event))
         if isinstance(event, e.ToolEnded):
             return self._result(event)
-        if isinstance(event, e.PlanUpdated):
-            plan = {"steps": msgspec.to_builtins(event.steps), "accepted": event.accepted}
-            return {"type": "CUSTOM", "name": "holdfast.plan", "value": plan}
+        if (of_feature := _FEATURE_FRAMES.get(type(event))) is not None:
+            return of_feature(event)
         match frame and frame["event"]:
             case "message.delta":
                 text = {"role": "assistant", "delta": frame["delta"]} if frame else {}

@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from holdfast import events as e
+from holdfast.catalog import frames_for
 from holdfast.features.mcp_server.bodies import RpcId
 from holdfast.features.mcp_server.rpc import Json, notification
-from holdfast.folds.plans import steps_done
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -20,6 +20,8 @@ POLL_MS = 2_000
 TEXT_CHARS_MAX = 200_000
 LINE_CHARS_MAX = 300
 NO_TEXT = "(The agent ended without an answer.)"
+
+_FEATURE_TEXTS = frames_for("mcp")
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -45,8 +47,6 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
             return f"{name}: {about}" if about else name
         case e.ToolEnded() if not event.ok:
             return f"{_tool_name(run, event.tool_call_id)} failed"
-        case e.PlanUpdated():
-            return f"Plan: {steps_done(event.steps)}"
         case e.AttemptFailed():
             return f"The model call failed: {event.failure.text}"
         case e.ApprovalAsked():
@@ -54,7 +54,8 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
         case e.QuestionAsked():
             return f"Question {event.question_id}: {event.text}"
         case _:
-            return ""
+            of_feature = _FEATURE_TEXTS.get(type(event))
+            return "" if of_feature is None else of_feature(event)
 
 
 def _tool_name(run: RunReadModel, tool_call_id: str) -> str:

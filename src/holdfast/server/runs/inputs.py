@@ -46,8 +46,7 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.tools.plan import STEP_CHARS_MAX, STEPS_MAX
-from holdfast.values import Choice, PlanStep
+from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, Choice, PlanStep
 
 _CHOICES = ("once", "session", "always", "deny")
 
@@ -340,7 +339,8 @@ def _changed_plan(steps: Sequence[PlanStep] | None) -> tuple[PlanStep, ...]:
     texts = [step.text.strip() for step in steps]
     if not 0 < len(texts) <= STEPS_MAX or not all(0 < len(text) <= STEP_CHARS_MAX for text in texts):
         raise bad_request(
-            f"'steps' must be 1 to {STEPS_MAX} steps of 1 to {STEP_CHARS_MAX} characters", param="steps"
+            f"'steps' must be 1 to {STEPS_MAX} steps of 1 to {STEP_CHARS_MAX} characters",
+            param="steps",
         )
     return tuple(steps)
 

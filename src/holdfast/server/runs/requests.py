@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.api.runs import ROLES, BudgetRequest, HistoryItem, ModelOptions, RawInput, RunRequest
+from holdfast.catalog import absent_feature
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.options import Limits
@@ -66,7 +67,9 @@ def _count(body: RunRequest, given: RawInput | None) -> int:
 
 
 def settings_of(body: RunRequest) -> RunSettings:
-    """The settings that the caller asked for."""
+    """The settings that the caller asked for; raises a Problem if they need an absent feature."""
+    if (absent := absent_feature(body)) is not None:
+        raise bad_request(absent[1], param=absent[0])
     return RunSettings(
         model=body.model or "",
         instructions=body.instructions or "",

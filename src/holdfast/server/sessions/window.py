@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from holdfast.api.changes import UndoShown
-from holdfast.api.sessions import PlanShown, SupersededTextShown, TranscriptRun
+from holdfast.api.sessions import SupersededTextShown, TranscriptRun
+from holdfast.catalog import FEATURES
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
+from holdfast.folds.feature_folds import run_fields
 from holdfast.folds.run import Run
 from holdfast.folds.run_view import RunView
 from holdfast.folds.session import OpenUndo, Session
@@ -64,7 +66,7 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "queue_paused": state.queue_paused,
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
-        "plan": _plan(seen),
+        **_feature_fields(seen),
         "undos": tuple(undo_shown(each) for each in list(state.undos.values())[-UNDOS_MAX:]),
     }
 
@@ -85,11 +87,12 @@ def undo_shown(known: OpenUndo) -> UndoShown:
     )
 
 
-def _plan(seen: Transcript) -> PlanShown | None:
-    if not seen.plans:
-        return None
-    seq, plan = seen.plans[-1]
-    return PlanShown(seq=seq, run_id=plan.run_id, steps=plan.steps, accepted=plan.accepted)
+def _feature_fields(seen: Transcript) -> dict[str, Any]:
+    fields = dict[str, Any]()
+    for feature in FEATURES.values():
+        if feature.session_fields:
+            fields |= feature.part(feature.session_fields)(seen)
+    return fields
 
 
 def _run(run: Run, view: RunView) -> TranscriptRun:
@@ -114,8 +117,8 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
         files_changed=run.files_changed,
-        is_planning=run.is_planning,
         superseded=_superseded(view),
+        **run_fields(run),
     )
 
 

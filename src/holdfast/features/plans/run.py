@@ -1,18 +1,19 @@
-"""Plans and goals: what the tools update_plan and finish_goal do to the log of a run."""
+"""Plans and goals in a run: the tools update_plan and finish_goal, plan mode, and the end of the run."""
+
+from collections.abc import Mapping, Sequence
 
 from holdfast import events as e
-from holdfast.agent.asks import Asks
 from holdfast.agent.policy import Judge
-from holdfast.agent.runlog import RunLog
-from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.goals import TOLD, missing_evidence
-from holdfast.folds.plans import plan_text, steps_done
-from holdfast.folds.run import AskStatus
+from holdfast.features.plans.events import PlanUpdated
+from holdfast.features.plans.folds import is_planning, plan_state, plan_text, steps_done
+from holdfast.features.plans.goals import after_answer, missing_evidence
+from holdfast.features.plans.tools import FinishGoalArgs, UpdatePlanArgs
+from holdfast.folds.run import AskStatus, Run
+from holdfast.interfaces.feature import InLoopTool, RunContext, RunHooks
 from holdfast.interfaces.tool import ToolResult
-from holdfast.policy.tool_names import UPDATE_PLAN
+from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.policy.verdicts import Deny, deny_unattended
 from holdfast.tools.arguments import arguments_hash, parsed
-from holdfast.tools.plan import FinishGoalArgs, UpdatePlanArgs
 from holdfast.values import Action, PlanStep, RunSettings
 
 PLAN_FIRST = (
@@ -43,20 +44,20 @@ def mode_instructions(settings: RunSettings) -> str:
 class Plans:
     """The plan and the goal of one run."""
 
-    def __init__(self, view: SharedFold, log: RunLog, people: Asks, *, judge: Judge) -> None:
-        self._view = view
-        self._log = log
-        self._people = people
-        self._judge = judge
+    def __init__(self, context: RunContext) -> None:
+        self._view = context.view
+        self._log = context.log
+        self._people = context.asks
+        self._judge = context.judge
 
     async def update(self, asked: e.ToolAsked) -> ToolResult:
         """Store the plan; in plan mode, only if a person accepts it."""
         steps = parsed(UpdatePlanArgs, asked.args).plan()
         run = self._view.run(self._log.run_id)
-        known = run.plan
+        known = plan_state(run).plan
         if known is not None and known.tool_call_id == asked.tool_call_id:
             return _accepted(known.steps, proposed=steps) if known.accepted else ToolResult(UPDATED)
-        if not run.is_planning:
+        if not is_planning(run):
             await self._put(asked, steps)
             return ToolResult(UPDATED)
         ask = await self._proposed(asked, steps)
@@ -73,7 +74,7 @@ class Plans:
         if ask is None:
             found = (steps_done(steps),)
             is_alone = self._view.run(self._log.run_id).settings.unattended
-            verdict = deny_unattended(found) if is_alone else self._judge.for_a_person(found)
+            verdict = deny_unattended(found) if is_alone else self._judge_now.for_a_person(found)
             if isinstance(verdict, Deny):
                 return ToolResult(verdict.why, ok=False, ending=verdict.reason)
             digest = arguments_hash(UPDATE_PLAN, asked.args)
@@ -89,7 +90,7 @@ class Plans:
         self, asked: e.ToolAsked, steps: tuple[PlanStep, ...], *, accepted_by_person: AskStatus | None = None
     ) -> None:
         self._log.emit(
-            e.PlanUpdated(
+            PlanUpdated(
                 at_ms=self._log.now_ms(),
                 run_id=self._log.run_id,
                 tool_call_id=asked.tool_call_id,
@@ -98,6 +99,10 @@ class Plans:
             )
         )
         await self._view.settled(self._log)
+
+    @property
+    def _judge_now(self) -> Judge:
+        return self._judge.in_mode(self._view.session.approval_mode)
 
     async def finish(self, asked: e.ToolAsked) -> ToolResult:
         """Check the evidence that the goal is reached."""
@@ -109,16 +114,6 @@ class Plans:
         if missing:
             return ToolResult(missing, ok=False)
         return ToolResult("Noted. Now tell the user the outcome in a few words.")
-
-    async def go_on(self) -> None:
-        """Begin the next round of work on the goal."""
-        run = self._view.run(self._log.run_id)
-        nth = run.goal_rounds + 1
-        told = TOLD.format(round=nth)
-        self._log.emit(
-            e.GoalContinued(at_ms=self._log.now_ms(), run_id=self._log.run_id, round=nth, told=told)
-        )
-        await self._view.settled(self._log)
 
 
 def _accepted(steps: tuple[PlanStep, ...], *, proposed: tuple[PlanStep, ...]) -> ToolResult:
@@ -136,3 +131,25 @@ def _refused(ask: AskStatus) -> ToolResult | None:
         )
         return ToolResult(text, ok=False, ending="denied")
     return ToolResult("No one accepted the plan in time.", ok=False, ending="expired")
+
+
+def _only_reads(run: Run) -> str:
+    return STILL_PLANNING if is_planning(run) else ""
+
+
+def _unused_tools(run: Run) -> Sequence[str]:
+    return () if run.settings.goal and not is_planning(run) else (FINISH_GOAL,)
+
+
+def _tools(context: RunContext) -> Mapping[str, InLoopTool]:
+    plans = Plans(context)
+    return {UPDATE_PLAN: plans.update, FINISH_GOAL: plans.finish}
+
+
+RUN = RunHooks(
+    instructions=mode_instructions,
+    only_reads=_only_reads,
+    unused_tools=_unused_tools,
+    tools=_tools,
+    may_end=after_answer,
+)

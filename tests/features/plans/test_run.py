@@ -22,23 +22,25 @@ from agent.world import (
     tool_ends,
 )
 from holdfast import events as e
-from holdfast.agent.plans import ACCEPTED, CHANGED, STILL_PLANNING
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
-from holdfast.folds import session, transcript
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.plans.folds import plan_state
+from holdfast.features.plans.run import ACCEPTED, CHANGED, STILL_PLANNING
+from holdfast.features.plans.tools import FinishGoal, UpdatePlan
+from holdfast.folds import session
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import ApprovalVerdict
-from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.values import Budget, ClientTool, PlanStep
 
 STEPS = [{"text": "look", "state": "in_progress"}, {"text": "act"}]
 LOOKS = ToolTraits(read_only=True, parallel_safe=True)
 
 
-def plans(records: list[Record]) -> list[e.PlanUpdated]:
-    return [record.event for record in records if isinstance(record.event, e.PlanUpdated)]
+def plans(records: list[Record]) -> list[PlanUpdated]:
+    return [record.event for record in records if isinstance(record.event, PlanUpdated)]
 
 
 def tool_names(request: SeenRequest) -> list[str]:
@@ -140,7 +142,7 @@ async def test_a_goal_goes_on_by_itself_until_the_evidence_is_in_a_result() -> N
         await send(world, goal=True)
         log = await world.until("s", e.RunEnded)
         assert (ending(log).outcome, ending(log).cause) == ("completed", "")
-        rounds = [one.event for one in log if isinstance(one.event, e.GoalContinued)]
+        rounds = [one.event for one in log if isinstance(one.event, GoalContinued)]
         assert [one.round for one in rounds] == [2]
         assert [one.ok for one in tool_ends(log)] == [True, False, True]
         assert roles(chaos.seen.request(2))[-1] == "user"
@@ -152,7 +154,7 @@ async def test_a_goal_ends_with_its_budget_and_a_blocked_one_says_so() -> None:
         await send(world, goal=True, budget=Budget(turns=3))
         log = await world.until("s", e.RunEnded)
         assert (ending(log).outcome, ending(log).cause) == ("budget", "turns")
-        assert sum(isinstance(one.event, e.GoalContinued) for one in log) == 3
+        assert sum(isinstance(one.event, GoalContinued) for one in log) == 3
     blocked = {"outcome": "blocked", "summary": "no key"}
     async with (
         ChaosServer([CallTool("finish_goal", blocked)], [Say("I need a key")]) as chaos,
@@ -220,7 +222,8 @@ async def test_a_crash_at_any_append_of_a_planned_run_with_a_goal_loses_no_plan_
         run = next(iter(session.fold(log).runs.values()))
         assert run.outcome == "completed", nth
         assert len(set(acted)) == 1
-        assert [plan.accepted for _, plan in transcript.fold(log).plans] == [True]
-        assert run.goal_rounds == 2
+        plans = [event for _, event in log if isinstance(event, PlanUpdated)]
+        assert [plan.accepted for plan in plans] == [True]
+        assert plan_state(run).goal_round == 2
         if not crash.has_crashed:
             return

@@ -3,10 +3,19 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.decisions.goals import ROUNDS_MAX, after_answer, missing_evidence
+from holdfast.features.plans.events import GoalContinued
+from holdfast.features.plans.goals import (
+    BLOCKED,
+    OUT_OF_ROUNDS,
+    ROUNDS_MAX,
+    TOLD,
+    after_answer,
+    missing_evidence,
+)
 from holdfast.folds.run import Run
 from holdfast.folds.session import fold
-from holdfast.values import RunSettings
+from holdfast.interfaces.feature import Continue
+from holdfast.values import Outcome, RunSettings
 from scene import Scene
 
 
@@ -20,7 +29,7 @@ def run_with(*results: tuple[str, str], goal: bool = True, rounds: int = 1, ends
         scene.asks_tool(f"t{nth}", name)
         scene.ends_tool(f"t{nth}", result)
     if rounds > 1:
-        scene.of_run(e.GoalContinued, round=rounds, told="")
+        scene.of_run(GoalContinued, round=rounds, told="")
     if ends:
         scene.asks_tool("bad", "finish_goal", outcome="reached")
         scene.ends_tool("bad", "no evidence", ok=False)
@@ -29,19 +38,25 @@ def run_with(*results: tuple[str, str], goal: bool = True, rounds: int = 1, ends
     return fold(scene.log).runs["r1"]
 
 
+def round_of(nth: int) -> Continue:
+    return Continue((GoalContinued(at_ms=7, run_id="r1", round=nth, told=TOLD.format(round=nth)),))
+
+
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
-        (run_with(goal=False), "finished"),
-        (run_with(), "go_on"),
-        (run_with(rounds=ROUNDS_MAX - 1), "go_on"),
-        (run_with(rounds=ROUNDS_MAX), "rounds_over"),
-        (run_with(ends="reached"), "finished"),
-        (run_with(ends="blocked"), "blocked"),
+        (run_with(goal=False), None),
+        (run_with(), round_of(2)),
+        (run_with(rounds=ROUNDS_MAX - 1), round_of(ROUNDS_MAX)),
+        (run_with(rounds=ROUNDS_MAX), OUT_OF_ROUNDS),
+        (run_with(ends="reached"), None),
+        (run_with(ends="blocked"), BLOCKED),
     ],
 )
-def test_a_goal_goes_on_until_its_end_is_shown_or_its_rounds_are_over(run: Run, expected: str) -> None:
-    assert after_answer(run) == expected
+def test_a_goal_goes_on_until_its_end_is_shown_or_its_rounds_are_over(
+    run: Run, expected: Outcome | Continue | None
+) -> None:
+    assert after_answer(run, 7) == expected
 
 
 def test_evidence_is_quoted_from_results_of_tools_and_nothing_else() -> None:

@@ -1,10 +1,13 @@
 """Goals: whether a run has proved that its goal is reached, and whether it continues."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
+from holdfast.features.plans.events import GoalContinued
+from holdfast.features.plans.folds import plan_state
 from holdfast.folds.run import Run
+from holdfast.interfaces.feature import Continue
 from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN
+from holdfast.values import Outcome
 
 ROUNDS_MAX = 50
 TOLD = (
@@ -20,18 +23,26 @@ QUOTE_CHARS_MIN = 8  # a shorter quotation must be a whole line of the result
 _SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN})
 
 
-def after_answer(run: Run) -> Literal["finished", "blocked", "go_on", "rounds_over"]:
-    """Decide the next step when the model has answered without tool calls."""
+BLOCKED = Outcome("completed", cause="goal_blocked")
+OUT_OF_ROUNDS = Outcome("budget", cause="rounds", trace=(ROUNDS_OVER,))
+
+
+def after_answer(run: Run, now_ms: int) -> Outcome | Continue | None:
+    """Decide the next step when the model has answered without tool calls; None if the run may end."""
     if not run.settings.goal:
-        return "finished"
+        return None
     outcomes = [
         call.asked.args.get("outcome")
         for call in run.tools.values()
         if call.own_tool == FINISH_GOAL and call.ended is not None and call.ended.ok
     ]
     if outcomes:
-        return "blocked" if outcomes[-1] == "blocked" else "finished"
-    return "go_on" if run.goal_rounds < ROUNDS_MAX else "rounds_over"
+        return BLOCKED if outcomes[-1] == "blocked" else None
+    nth = plan_state(run).goal_round + 1
+    if nth > ROUNDS_MAX:
+        return OUT_OF_ROUNDS
+    told = TOLD.format(round=nth)
+    return Continue((GoalContinued(at_ms=now_ms, run_id=run.run_id, round=nth, told=told),))
 
 
 def missing_evidence(run: Run, outcome: str, evidence: Sequence[str]) -> str:

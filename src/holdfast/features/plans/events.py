@@ -1,6 +1,6 @@
 """Events about the plan and the goal of a run."""
 
-from holdfast.events.bases import RunEvent
+from holdfast.events.bases import Event, RunEvent
 from holdfast.values import PlanStep
 
 
@@ -20,3 +20,6 @@ class GoalContinued(RunEvent, frozen=True, kw_only=True, tag="goal.continued"):
 
     round: int
     told: str
+
+
+EVENTS: tuple[type[Event], ...] = (PlanUpdated, GoalContinued)

@@ -1,6 +1,6 @@
 """The plan of the work and the end of a goal: described like any tool, but handled by the agent loop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,14 +8,13 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
-from holdfast.folds.plans import plan_text, steps_done
+from holdfast.features.plans.folds import plan_text, steps_done
+from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.values import Action, PlanStep, PlanStepState
+from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, Action, PlanStep, PlanStepState
 
-STEPS_MAX = 50
-STEP_CHARS_MAX = 500
 _NO_LOOP = "This only works inside an agent run."
 
 
@@ -103,3 +102,8 @@ class FinishGoal(Tool):
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         return ToolResult(_NO_LOOP, ok=False)
+
+
+def tools(_: FeatureContext) -> Sequence[Tool]:
+    """Return the tools of plans and goals."""
+    return UpdatePlan(), FinishGoal()

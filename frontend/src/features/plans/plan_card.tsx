@@ -1,11 +1,11 @@
 /** The agent's plan above the composer, and the same plan while a person may change and accept it. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { PlanStep } from "../events.ts";
-import { Icon } from "../icons.tsx";
-import { exact, harmless } from "../markdown/safe.ts";
-import { stepsDone } from "../timeline.ts";
-import type { SeenPlan } from "../view.ts";
+import type { PlanStep } from "../../events.ts";
+import { Icon } from "../../icons.tsx";
+import { exact, harmless } from "../../markdown/safe.ts";
+import { stepsDone } from "../../timeline.ts";
+import type { SeenPlan } from "../../view.ts";
 
 const STATES: Readonly<Record<NonNullable<PlanStep["state"]>, string>> = {
   pending: "To do",

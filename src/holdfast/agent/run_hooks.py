@@ -1,0 +1,47 @@
+"""The run hooks of all features, gathered from the catalog once."""
+
+from holdfast.catalog import FEATURES
+from holdfast.folds.run import Run
+from holdfast.interfaces.feature import Continue, InLoopTool, RunContext, RunHooks
+from holdfast.values import Outcome, RunSettings
+
+_HOOKS: tuple[RunHooks, ...] = tuple(one.part(one.run) for one in FEATURES.values() if one.run)
+_INSTRUCTIONS = tuple(hooks.instructions for hooks in _HOOKS if hooks.instructions)
+_ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
+_UNUSED_TOOLS = tuple(hooks.unused_tools for hooks in _HOOKS if hooks.unused_tools)
+_TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
+_MAY_END = tuple(hooks.may_end for hooks in _HOOKS if hooks.may_end)
+
+
+def feature_instructions(settings: RunSettings) -> str:
+    """Return the instructions of all features for the model."""
+    return "\n\n".join([text for instructions in _INSTRUCTIONS if (text := instructions(settings))])
+
+
+def only_reads(run: Run) -> str:
+    """Return why the run may use only read-only tools; empty if it may use all."""
+    for why in _ONLY_READS:
+        if text := why(run):
+            return text
+    return ""
+
+
+def unused_tools(run: Run) -> set[str]:
+    """Return the feature tools that the run has no use for now."""
+    names = set[str]()
+    for unused in _UNUSED_TOOLS:
+        names.update(unused(run))
+    return names
+
+
+def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:
+    """Return the feature tools that the agent loop carries out, by name."""
+    return {name: tool for tools in _TOOLS for name, tool in tools(context).items()}
+
+
+def may_end(run: Run, now_ms: int) -> Outcome | Continue | None:
+    """Return the decision of the first feature that objects to the end of the run; None if it may end."""
+    for decide in _MAY_END:
+        if (wanted := decide(run, now_ms)) is not None:
+            return wanted
+    return None
