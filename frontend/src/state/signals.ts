@@ -56,7 +56,7 @@ export function may(scope: "approve" | "admin"): boolean {
 
 /** Whether the server has the feature, as far as is known. */
 export function has(feature: string): boolean {
-  return server.value?.features.includes(feature) ?? true;
+  return server.value === null || server.value.features[feature] === true;
 }
 
 /** How many approvals and questions wait for a person in all sessions, as the server counts them. */

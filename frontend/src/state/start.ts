@@ -65,7 +65,7 @@ async function describe(): Promise<void> {
       model,
       auth: auth.required,
       scopes: auth.scopes,
-      features: Object.keys(features).filter((name) => features[name] === true),
+      features,
       sandbox: sandbox?.says ?? "",
     };
   }

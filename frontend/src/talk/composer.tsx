@@ -85,7 +85,8 @@ export function Composer(): JSX.Element {
       dialog.value = "help";
       return;
     }
-    if (command !== "" && !commands().some(([name]) => name === command) && held !== words) {
+    const isKnown = commands().some(([name]) => name === command);
+    if (command !== "" && !isKnown && held !== words) {
       setHeld(words);
       return;
     }
@@ -95,8 +96,8 @@ export function Composer(): JSX.Element {
       void acting.act(() => compact(here.id, rest));
       return;
     }
-    const isPlan = has("plans") && command === "/plan";
-    const isGoal = has("plans") && command === "/goal";
+    const isPlan = isKnown && command === "/plan";
+    const isGoal = isKnown && command === "/goal";
     if (isPlan && rest === "") {
       saveDraft("");
       setPlanning(!isPlanning);

@@ -5,11 +5,11 @@ import "../browser.ts";
 import { server } from "../../src/state/signals.ts";
 import { commands } from "../../src/talk/command_words.ts";
 
-const NO_FEATURES = { version: "", model: "", auth: false, scopes: [], features: [], sandbox: "" };
+const NO_FEATURES = { version: "", model: "", auth: false, scopes: [], features: {}, sandbox: "" };
 
 test("the commands of plans are there if the server has them", () => {
   const names = (): readonly string[] => commands().map(([name]) => name);
-  server.value = { ...NO_FEATURES, features: ["plans"] };
+  server.value = { ...NO_FEATURES, features: { plans: true } };
   assert.deepEqual(names(), ["/plan", "/goal", "/compact", "/help"]);
   server.value = NO_FEATURES;
   assert.deepEqual(names(), ["/compact", "/help"]);

@@ -15,7 +15,7 @@ export function PlanPlace({ here }: { readonly here: OpenSession }): JSX.Element
 
 /** Says that the agent only reads until a person accepts its plan, and ends that. */
 export function PlanMode({ onEnd }: { readonly onEnd: () => void }): JSX.Element {
-  const title = "Plan mode: read-only until you accept the plan. Click to exit.";
+  const title = "Read-only until you accept a plan. Click to exit.";
   return (
     <button type="button" class="chip pick plan-mode" title={title} onClick={onEnd}>
       <Icon name="check" />
