@@ -98,7 +98,7 @@ async def test_a_model_that_stays_away_is_given_up_after_a_minute_with_one_more_
         tries = 2 + line.told.of(e.AttemptStarted)[-1].reconnects
         assert f"(gave up after {tries} tries in 1 min 0 s)" in ended.failure.text
         first, last = ended.trace
-        assert first.endswith("refused the connection; tried again")
+        assert first.endswith("refused the connection; retried")
         assert f"({tries - 1} more tries in 1 min 0 s); gave up: main couldn't be reached" in last
 
 

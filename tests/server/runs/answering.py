@@ -29,6 +29,7 @@ from holdfast.cli.attach import OK
 from holdfast.client import Client
 from holdfast.client.errors import Refused
 from holdfast.features.acp.session import EditorSession
+from holdfast.features.channels.approvals import NOT_OFFERED
 from holdfast.features.channels.cards import CHOICES
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.host.lock import DirectoryLock
@@ -306,7 +307,7 @@ async def _answered_in_chat(chat: Chat, act: Callable[[], None]) -> bool:
 
 
 def _refusals(chat: Chat) -> list[str]:
-    return [text for text in chat.replies() if text.startswith("This approval")]
+    return [text for text in chat.replies() if text == NOT_OFFERED]
 
 
 FACES: Mapping[str, Face] = {
