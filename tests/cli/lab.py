@@ -170,6 +170,18 @@ def session_on(screen: str) -> str:
     return next(word for word in screen.split() if word.startswith("ses_"))
 
 
+async def answered(window: Terminal, text: str) -> str:
+    """The screen with this answer as soon as its run has ended and the input line is empty.
+
+    While something is printed, the input line and the line of the run above it are away.
+    """
+
+    def has_ended(screen: str) -> bool:
+        return text in screen and "⋯" not in screen and screen.rstrip().endswith("\n>")
+
+    return await window.until(has_ended)
+
+
 async def left(window: Terminal) -> str:
     """Leave, and what the screen says then."""
     await window.keys("C-d")

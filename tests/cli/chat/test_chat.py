@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.lab import READY, chat, command, configure, left, serving, session_on
+from cli.lab import READY, answered, chat, command, configure, left, serving, session_on
 from cli.tmux import HOLDFAST, Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
@@ -29,11 +29,10 @@ async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: 
             await window.say("hello there")
             await window.until("print(1)")
             gate.open()
-            screen = await window.until("The end.")
+            screen = await answered(window, "The end.")
             assert "> hello there" in screen
             assert "Some bold words." in screen
             assert "```" not in screen
-            await window.until(lambda screen: "⋯" not in screen)
             screen = await left(window)
             session_id = session_on(screen)
             assert screen.count("The end.") == screen.count("print(1)") == 1
@@ -60,8 +59,7 @@ async def test_ctrl_c_or_escape_twice_stops_the_run_and_ctrl_c_twice_leaves(tmp_
             await window.keys("Escape", "Escape")
             await window.until(lambda screen: screen.count("You stopped this run") == 2)
             await window.say("go on")
-            await window.until("a whole answer")
-            await window.until(lambda screen: "⋯" not in screen)
+            await answered(window, "a whole answer")
             await window.keys("C-c", "C-c")
             await window.until("exit=0")
         assert chaos.seen.requests_seen == 3
@@ -127,7 +125,7 @@ async def test_the_server_is_killed_in_mid_answer_and_the_chat_goes_on_with_the_
         try:
             await window.until("reconnecting")
             async with serving(tmp_path):
-                screen = await window.until(lambda screen: "the whole answer" in screen and "⋯" not in screen)
+                screen = await answered(window, "the whole answer")
                 assert "resumed after a crash" in screen
                 assert "a half" not in screen
                 assert "reconnecting" not in screen
@@ -217,16 +215,8 @@ async def model_chosen(window: Terminal) -> None:
 
 
 async def retried(window: Terminal, *, times: int) -> None:
-    """Ask again until it's taken: the answer is on the screen a moment before its run has ended."""
-    removed, busy, refused = "the last answer was removed", "A run is in progress", 0
-    while True:
-        await window.say("/retry")
-        screen = await window.until(
-            lambda shown, refused=refused: shown.count(removed) == times or shown.count(busy) > refused
-        )
-        if screen.count(removed) == times:
-            return
-        refused += 1
+    await window.say("/retry")
+    await window.until(lambda screen: screen.count("the last answer was removed") == times)
 
 
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
@@ -248,15 +238,15 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("/queue")
             await window.until("1. two")
             gate.open()
-            await window.until(lambda screen: "second" in screen and "⋯" not in screen)
+            await answered(window, "second")
             await retried(window, times=1)
-            await window.until(lambda screen: "third" in screen and "⋯" not in screen)
+            await answered(window, "third")
             await exported(window, tmp_path)
             await window.say("/fork")
             screen = await window.until("You are now in a copy")
             assert screen.count("> /etc/hosts is wrong") == 1, "nothing is printed again"
             await retried(window, times=2)
-            await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
+            await answered(window, "third again")
             await compacted(window)
             await window.say("/sessions")
             screen = await window.until("Sessions (2)")
@@ -271,7 +261,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.keys("2")
             await window.until("type your answer")
             await window.say("/etc")
-            await window.until(lambda screen: "fourth" in screen and "⋯" not in screen)
+            await answered(window, "fourth")
             assert all(said in str(chaos.seen.requests[-1].body) for said in ("blue", "/etc"))
             assert "/etc/hosts is wrong" in str(chaos.seen.requests[0].body)
             screen = await left(window)
@@ -290,11 +280,11 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
             await window.say("/attach notes.txt")
             await window.until("Attached to your next message: notes.txt")
             await window.say("read it")
-            await window.until(lambda screen: "barnacles" in screen and "⋯" not in screen)
+            await answered(window, "barnacles")
             await window.keys("Escape", "Escape")
             await window.until("edit> read it")
             await window.say(" twice")
-            await window.until(lambda screen: "second" in screen and "⋯" not in screen)
+            await answered(window, "second")
             await window.say("/cost")
             await window.until("tokens out")
             await window.say("/status")

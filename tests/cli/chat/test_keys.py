@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from cli.lab import READY, chat, configure, left
+from cli.lab import READY, answered, chat, configure, left
 from cli.tmux import Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.history import ChatHistory
@@ -17,11 +17,6 @@ def typed(screen: str) -> str:
 
 async def until_typed(window: Terminal, text: str) -> None:
     await window.until(lambda screen: typed(screen) == f"> {text}".rstrip())
-
-
-async def answered(window: Terminal, text: str) -> None:
-    await window.until(lambda screen: text in screen and "⋯" not in screen)
-    await until_typed(window, "")
 
 
 async def test_a_line_that_is_typed_before_the_history_is_loaded_stays_in_it(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from cli.lab import READY, chat, configure, left, session_on
-from cli.tmux import Terminal, terminal
+from cli.lab import READY, answered, chat, configure, left, session_on
+from cli.tmux import terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 
 ALLOWED = '\n[approvals]\nmode = "allow-workspace"\n'
@@ -15,10 +15,6 @@ def workspace(folder: Path, chaos: ChaosServer) -> None:
     with (folder / "holdfast.toml").open("a") as file:
         file.write(ALLOWED)
     (folder / "notes.txt").write_text("mine\n")
-
-
-async def answered(window: Terminal, text: str) -> None:
-    await window.until(lambda screen: text in screen and "⋯" not in screen)
 
 
 async def notes(folder: Path) -> str:
