@@ -21,7 +21,9 @@ import aiohttp
 import yarl
 
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.bad_requests import BadRequest, bad_requests
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fakes.bad_requests import BadRequest, bad_requests
 
 KEY = "a-key-for-the-fuzzer"
 CONFIG = """

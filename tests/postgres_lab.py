@@ -18,7 +18,7 @@ from secrets import token_hex
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from holdfast.chaos.tcp_proxy import TcpProxy
+from fakes.tcp_proxy import TcpProxy
 from ports import reserved_port
 
 START_S = 60.0

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from agent.family import TOKENS, Family, everyone, family_process, members, until_quiet
 from agent.world import CrashingStore, World
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import Crashed, CrashPoint
 from holdfast.folds import transcript
 from holdfast.interfaces.journal import JournalError, Store
 from holdfast.journal.memory import MemoryStore

@@ -8,18 +8,9 @@ from typing import NoReturn
 import pytest
 
 from agent.world import CrashingStore, World, answer, kinds, messages, process, send
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import (
-    ChaosServer,
-    Crashed,
-    CrashPoint,
-    Gate,
-    Say,
-    Script,
-    SeenRequest,
-    Wait,
-    bad_key,
-)
+from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.folds.context import SUMMARY_MARK
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.journal.memory import MemoryStore

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from agent.world import CrashingStore, World, either, ending, messages, process
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.agent.attachments import HEAD_CHARS_MAX, TEXT_BYTES_MAX
-from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say
+from holdfast.chaos import ChaosServer, Say
 from holdfast.events import Event
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.journal.memory import MemoryStore

@@ -8,8 +8,9 @@ from typing import NoReturn
 import pytest
 
 from agent.world import CrashingStore, answer, ending, messages, process, send
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

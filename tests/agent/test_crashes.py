@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from agent.world import CrashingStore, Effect, World, asks_about, people, process
+from fakes.crash import Crashed, CrashPoint, is_crash
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest, is_crash
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits

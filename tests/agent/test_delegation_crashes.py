@@ -20,7 +20,7 @@ from agent.family_campaign import (
     live,
     use,
 )
-from holdfast.chaos import CrashPoint
+from fakes.crash import CrashPoint
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import Budget

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import pytest
 
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import Crashed, CrashPoint
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

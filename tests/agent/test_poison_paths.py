@@ -10,9 +10,10 @@ import pytest
 
 from agent.memory_world import Poisoned, memory_tools, of_user, typed
 from agent.world import CrashingStore, World, messages, process
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.agent.remembering import PROPOSED, REMEMBERED
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore

@@ -12,9 +12,10 @@ from msgspec.structs import replace as changed
 from agent.memory_world import Poisoned, memory_tools, of_user, typed
 from agent.poison import POISONS, Poison
 from agent.world import CrashingStore, World, messages, process, tool_ends
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.agent.remembering import ONLY_READ, PROPOSED, REMEMBERED, SHOWN
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from fakes.crash import CrashPoint
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
-from holdfast.chaos import ChaosServer, CrashPoint, SeenRequest
+from holdfast.chaos import ChaosServer, SeenRequest
 from holdfast.folds.transcript import fold, output
 from holdfast.host.runtime import Runner, open_runner
 from holdfast.interfaces.clock import Clock

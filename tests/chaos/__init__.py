@@ -1,1 +1,1 @@
-"""Tests of the bad model server and its companions."""
+"""Tests of the faulty model server."""

@@ -9,8 +9,8 @@ import uvloop
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 LOOPS: Loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
-# Drops, resets, half-read uploads and cancellations. Most other tests of the suite use the server on asyncio.
-ON_EVERY_LOOP = {"test_cancel.py", "test_faults.py", "test_record.py", "test_tcp_proxy.py"}
+# Drops, resets and half-read uploads. Most other tests of the suite use the server on asyncio.
+ON_EVERY_LOOP = {"test_faults.py", "test_record.py"}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:

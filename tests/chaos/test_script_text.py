@@ -32,7 +32,7 @@ from holdfast.chaos import (
     rate_limited_s,
     serve_chaos,
 )
-from holdfast.cli.chaos.serve import serve_until_stopped
+from holdfast.chaos.__main__ import serve_until_stopped
 
 
 def test_steps_and_attempts_read_as_they_are_written() -> None:

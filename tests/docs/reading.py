@@ -28,9 +28,9 @@ model = "m"
 # Pages with blocks that someone may copy, beside the documents.
 PAGES = (
     *DOCUMENTS,
-    *sorted((ROOT / "src" / "holdfast" / "chaos").glob("*/README.md")),
     ROOT / "CONTRIBUTING.md",
     ROOT / "tests" / "README.md",
+    ROOT / "tests" / "fakes" / "README.md",
 )
 _BLOCK = re.compile(r"^( *)(`{3,}|~{3,}) *(\w*)([^\n`]*)\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 _NO_RUN = "no-run:"

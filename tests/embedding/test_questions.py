@@ -10,6 +10,7 @@ import pytest
 from typing_extensions import override
 
 from agent.world import CrashingStore, Effect, kinds, people, process, send, tool_ends
+from fakes.crash import Crashed, CrashPoint
 from holdfast import (
     Agent,
     AnswerNeeded,
@@ -21,7 +22,7 @@ from holdfast import (
     tool,
 )
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
 from holdfast.chaos import Say as Said
 from holdfast.events import ToolEnded
 from holdfast.interfaces.journal import JournalError

@@ -9,8 +9,9 @@ from collections.abc import Awaitable
 import anyio
 import pytest
 
+from fakes.cancel import CancelAt
 from guard.ways import LONG_S, Way, client, packages, responses, was_cut, whole_chat
-from holdfast.chaos import CancelAt, ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
+from holdfast.chaos import ChaosServer, Gate, Hang, Headers, OpenItem, Say, Script, Wait
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.guard.waits import DeadlineWatch
 from holdfast.targets import Patience

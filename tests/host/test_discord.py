@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from config.given import loaded
+from fakes.discord import FakeDiscord
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.client.client import Client
 from holdfast.features.channels.cli.client import ChannelCalls
 from holdfast.host.assembly import open_application

@@ -9,8 +9,8 @@ from zlib import crc32
 
 import pytest
 
+from fakes.tcp_proxy import TcpProxy
 from holdfast import events as e
-from holdfast.chaos.tcp_proxy import TcpProxy
 from holdfast.codec import encode
 from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession
 from holdfast.journal.postgres.connection import Connection, Database

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.chaos import LossyVFS
+from fakes.lossy_vfs import LossyVFS
 from holdfast.codec import encode
 from holdfast.events import Event, Input, TextDelta
 from holdfast.interfaces.journal import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.interfaces.journal import Appended, Store
 from journal.labs import Lab, SqliteLab, until
 from journal.promise_checks import first_seqs

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from holdfast.chaos.tcp_proxy import TcpProxy
+from fakes.tcp_proxy import TcpProxy
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.store import PostgresStore

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.tcp_proxy import TcpProxy
+from fakes.tcp_proxy import TcpProxy
 from holdfast.cli.doctor.database import check_database
 from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.interfaces.journal import Appended, IdempotencyKey

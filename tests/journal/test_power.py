@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.chaos import LossyVFS
+from fakes.lossy_vfs import LossyVFS
 from holdfast.interfaces.journal import Appended, JournalError, Record, Store, StoreFailed, StoreFull
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning

@@ -11,7 +11,7 @@ from zlib import crc32
 import apsw
 import pytest
 
-from holdfast.chaos import LossyVFS
+from fakes.lossy_vfs import LossyVFS
 from holdfast.codec import encode
 from holdfast.folds import transcript
 from holdfast.folds.transcript import Transcript

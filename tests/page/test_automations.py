@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, options_for, served_channels
 from holdfast.chaos import CallTool, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.automations.tool import Schedule
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore

@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, options_for, served_channels
 from holdfast.chaos import Say
-from holdfast.chaos.telegram import FakeTelegram
 from page.browsing import Chat, Visit, faults_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

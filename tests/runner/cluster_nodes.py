@@ -12,8 +12,8 @@ from pathlib import Path
 import aiohttp
 from typing_extensions import override
 
+from fakes.tcp_proxy import TcpProxy
 from forked import Forked
-from holdfast.chaos.tcp_proxy import TcpProxy
 from ports import reserved_port
 from postgres_lab import PostgresServer, own_server, proxied
 from runner.campaign_users import GONE, Server

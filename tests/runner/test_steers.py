@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.world import CrashingStore, Effect, World, either, process
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Hang, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Hang, Say, Script, SeenRequest
 from holdfast.folds import session, transcript
 from holdfast.folds.entries import Person
 from holdfast.folds.inputs import MessageState

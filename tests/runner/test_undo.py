@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent.world import CrashingStore, either, process
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.features.channels.undo import undo_newest
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore

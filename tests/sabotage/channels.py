@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import Effect, asks_about, process
+from fakes.crash import Crashed
+from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, Gate
-from holdfast.chaos.telegram import FakeTelegram
+from holdfast.chaos import CallTool, ChaosServer, Gate
 from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendNow, SendResult
 from holdfast.events import Event
 from holdfast.features.channels.approvals import Answerer, ChannelAsks

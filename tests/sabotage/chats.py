@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
 from features.channels.samples import approval, channel_of, choices_of, session_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
 from holdfast.features.channels.cards import CHOICES, Card, FitsIn, card_of, full_words
 from holdfast.features.channels.channel_log import ChannelLog, channel_state

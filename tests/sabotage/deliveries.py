@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
+from fakes.slack import FakeSlack
+from fakes.slack.world import APP, TEAM
 from holdfast import events as e
 from holdfast.chaos import Gate
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.slack.world import APP, TEAM
 from holdfast.decisions.hook_signatures import HookDelivery, is_signed, slack_signature
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ConfiguredChannel

@@ -3,10 +3,10 @@
 from typing_extensions import override
 
 from agent.world import process
+from fakes.discord import Accept, FakeDiscord, ResetConnection
 from features.channels.discord.lab import LOG, ME
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import Accept, FakeDiscord, ResetConnection
 from holdfast.decisions.deliveries import Arrived, MayHaveArrived
 from holdfast.features.channels.discord.api import open_discord
 from holdfast.features.channels.discord.carrier import DiscordCarrier

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import process
+from fakes.crash import Crashed
+from fakes.slack import Accept, FakeSlack, ResetConnection
+from fakes.slack.markup import read_blocks, read_text
 from features.channels.lab import echo
 from features.channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
 from features.channels.slack.slack_lab import LOG, MY, options_for
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Crashed
-from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
-from holdfast.chaos.slack.markup import read_blocks, read_text
+from holdfast.chaos import ChaosServer
 from holdfast.decisions.deliveries import NotThere, ProbeResult
 from holdfast.events import Event
 from holdfast.features.channels.channel_log import ChannelLog

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
-from holdfast.chaos import Crashed, CrashPoint
+from fakes.crash import Crashed, CrashPoint
 from holdfast.runner.restores import Restores, UndoDone
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.planning import CannotUndo

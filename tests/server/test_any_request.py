@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import yarl
 
+from fakes.bad_requests import bad_requests
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.bad_requests import bad_requests
 from holdfast.journal.sqlite.store import SqliteStore
 from serving import Served, served, target_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.cancel import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.cleaning import cleaned

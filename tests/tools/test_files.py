@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.chaos.cancel import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, FilesSeen, Stamp
 from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff

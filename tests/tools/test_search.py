@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.cancel import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.files.globs import glob_fits
 from holdfast.tools.files.listing import ENTRIES_MAX, ListFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.cancel import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from fakes.cancel import CancelAt
 from fixed_pages import fixed_pages, page
-from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.public_addresses import IPAddress, is_public
 from holdfast.tools.web.addresses import PublicOnly, UrlRefused, insist_on_form

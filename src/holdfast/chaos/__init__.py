@@ -1,4 +1,4 @@
-"""The bad model server, and other ways to break things on purpose.
+"""A faulty model server, for tests of anything that calls a model.
 
 `ChaosServer` speaks OpenAI Responses, OpenAI Chat Completions and Anthropic Messages on loopback, and answers
 each request by a script:
@@ -10,10 +10,6 @@ each request by a script:
 A script without an ending finishes properly, with usage and the wire's terminal marker. Outside of
 Python, `serve_chaos` answers by model name (`chaos/stall`, see SCENARIOS) or by the header `x-chaos`, which
 holds a scenario's name or a script as text (`say hel; hang | say hello`). README.md here has more.
-
-`CrashPoint` dies at the nth passage of a point, `CancelAt` cancels at the nth suspension, and in `LossyVFS`
-a power cut loses what was not synced. `TcpProxy` stands in front of a database and cuts, stalls or delays
-connections on command.
 """
 
 from typing import TYPE_CHECKING
@@ -77,15 +73,10 @@ from holdfast.chaos.steps import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.chaos.cancel import CancelAt
-    from holdfast.chaos.crash import Crashed, CrashPoint, exit_now, is_crash, kill_self, raise_crashed
-    from holdfast.chaos.disk_image import Loss
-    from holdfast.chaos.lossy_vfs import LossyVFS
     from holdfast.chaos.ports import closed_port, silent_port
     from holdfast.chaos.scenarios import SCENARIOS, ScenarioSource
     from holdfast.chaos.script_text import BadScript, parse_attempts
     from holdfast.chaos.serve import chaos_in_thread, serve_chaos
-    from holdfast.chaos.tcp_proxy import TcpProxy
 
 __all__ = [
     "SCENARIOS",
@@ -94,7 +85,6 @@ __all__ = [
     "BadScript",
     "Begin",
     "CallTool",
-    "CancelAt",
     "ChaosOptions",
     "ChaosServer",
     "Choose",
@@ -103,8 +93,6 @@ __all__ = [
     "CloseOnReuse",
     "ClosedBy",
     "Comment",
-    "CrashPoint",
-    "Crashed",
     "CutCall",
     "Drip",
     "Drop",
@@ -118,8 +106,6 @@ __all__ = [
     "Headers",
     "KeepAlive",
     "Lifecycle",
-    "Loss",
-    "LossyVFS",
     "Malformed",
     "OpenItem",
     "Pause",
@@ -144,7 +130,6 @@ __all__ = [
     "Stage",
     "Status",
     "Step",
-    "TcpProxy",
     "Think",
     "Wait",
     "bad_key",
@@ -153,15 +138,11 @@ __all__ = [
     "chaos_in_thread",
     "closed_port",
     "context_overflow",
-    "exit_now",
     "insufficient_quota",
-    "is_crash",
-    "kill_self",
     "model_missing",
     "overloaded",
     "overloaded_s",
     "parse_attempts",
-    "raise_crashed",
     "rate_limited",
     "rate_limited_ms",
     "rate_limited_reset",
@@ -175,15 +156,10 @@ __all__ = [
 
 # Loaded on first use, because the built-in demo model is a ChaosServer and should start quickly.
 _LATER = {
-    "cancel": ("CancelAt",),
-    "crash": ("CrashPoint", "Crashed", "exit_now", "is_crash", "kill_self", "raise_crashed"),
-    "disk_image": ("Loss",),
-    "lossy_vfs": ("LossyVFS",),
     "ports": ("closed_port", "silent_port"),
     "scenarios": ("SCENARIOS", "ScenarioSource"),
     "script_text": ("BadScript", "parse_attempts"),
     "serve": ("chaos_in_thread", "serve_chaos"),
-    "tcp_proxy": ("TcpProxy",),
 }
 
 

@@ -8,7 +8,6 @@ from holdfast import __version__
 from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
-from holdfast.cli.chaos import commands as chaos_commands
 from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
@@ -59,12 +58,13 @@ config_app = typer.Typer(
     short_help="Show settings and trust configuration files.",
     no_args_is_help=True,
 )
+chaos_app = typer.Typer(help="Run a faulty model server for your tests.", no_args_is_help=True)
 runs_app = _group("List, show, follow, stop and retry runs.")
 sessions_app = _group("List, search, show, export, move and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
 
-app.add_typer(chaos_commands.chaos_app, name="chaos")
+app.add_typer(chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
 app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
@@ -557,6 +557,24 @@ def keys_revoke(name: KeyName, data_dir: DataDir = None, config: Config = None) 
     from holdfast.cli.keys import revoke_key
 
     raise typer.Exit(revoke_key(_flags(data_dir, config), name))
+
+
+@chaos_app.command("serve", short_help="Serve a faulty model.")
+def chaos_serve(
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="Port to listen on; 0 picks a free one.")] = 8199,
+    script: Annotated[
+        str | None, typer.Option(metavar="STEPS", help="Steps for each request; see above.")
+    ] = None,
+) -> None:
+    """Serve a faulty model. Use a scenario as the model name (chaos/stall), or pass a script.
+
+    In a script, separate steps with `;` and attempts with `|`, for example:
+    say The answer is; hang | say The answer is 42.
+    """
+    from holdfast.chaos.__main__ import serve_until_stopped
+
+    raise typer.Exit(serve_until_stopped(host, port, script=script))
 
 
 for feature in FEATURES.values():

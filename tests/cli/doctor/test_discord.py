@@ -1,7 +1,7 @@
 """What the doctor finds out about a Discord bot."""
 
+from fakes.discord import FakeDiscord
 from holdfast.chaos import closed_port
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.config.settings import Settings

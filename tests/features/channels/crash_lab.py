@@ -15,9 +15,9 @@ from typing import Any, NoReturn, TypeAlias
 from typing_extensions import override
 
 from agent.world import World
+from fakes.crash import Crashed, CrashPoint
 from features.channels.lab import LeapingClock
 from holdfast import events as e
-from holdfast.chaos import Crashed, CrashPoint
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.stage import Stage
 from holdfast.features.channels.channel_log import channel_state

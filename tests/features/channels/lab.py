@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from agent.world import World
+from fakes.telegram import FakeTelegram
 from holdfast import events as e
 from holdfast.chaos import CallTool, Say, Script, SeenRequest
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, ConfiguredChannel
 from holdfast.features.channels.events import (

@@ -6,10 +6,8 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from features.channels.discord.side import DiscordSide
-from holdfast.chaos.exchanges import PlatformStep, Scripts
-from holdfast.chaos.gates import Notifier
-from holdfast.chaos.slack import (
+from fakes.exchanges import PlatformStep, Scripts
+from fakes.slack import (
     Accept,
     Backdate,
     Double,
@@ -20,7 +18,9 @@ from holdfast.chaos.slack import (
     Reverse,
     SlackLimit,
 )
-from holdfast.chaos.telegram import FakeTelegram, TooManyRequests
+from fakes.telegram import FakeTelegram, TooManyRequests
+from features.channels.discord.side import DiscordSide
+from holdfast.chaos.gates import Notifier
 from holdfast.features.channels.texts import MARK
 from ports import reserved_port
 

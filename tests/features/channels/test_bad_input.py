@@ -7,15 +7,15 @@ import pytest
 from msgspec.structs import replace
 
 from agent.world import process
+from fakes.discord import FakeDiscord
+from fakes.slack import FakeSlack
+from fakes.telegram import FakeTelegram
 from features.channels.discord import lab as discord_lab
 from features.channels.discord.lab import channel as on_discord
 from features.channels.lab import LOG, ME, channel, deps_of, echo, options_for, said, state_of
 from features.channels.slack import slack_lab
 from features.channels.slack.slack_lab import talking
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import FakeDiscord
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fakes.discord.markup import read_markdown
+from fakes.slack.markup import read_blocks
+from fakes.telegram.markup import read_html
 from features.channels.samples import ANY_TEXT, ID, approval, choices_of, question
-from holdfast.chaos.discord.markup import read_markdown
-from holdfast.chaos.slack.markup import read_blocks
-from holdfast.chaos.telegram.markup import read_html
 from holdfast.features.channels.cards import (
     ABOVE,
     ALL_ABOVE,

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from cli.lab import Start, command, executed, serving, started
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, until
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.telegram import FakeTelegram
 from runner.program import configure
 
 OWNER = 7

@@ -6,9 +6,9 @@ import aiohttp
 import pytest
 
 from config.given import loaded
+from fakes.slack import Accept, FakeSlack, ResetConnection
+from fakes.telegram import FakeTelegram
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.client import Refused
 from holdfast.client.client import Client
 from holdfast.config.sources import BadConfiguration

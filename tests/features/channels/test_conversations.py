@@ -1,9 +1,9 @@
 """What a chat asked for before /new: it is not forgotten, and it can be stopped and decided."""
 
 from agent.world import Effect, asks_about, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, acting, approval_of, channel, options_for, until
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.approvals import ALLOWED
 from holdfast.features.channels.chat_commands import EARLIER, NEW, STILL_AT_WORK
 from holdfast.features.channels.events import (

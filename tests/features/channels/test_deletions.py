@@ -1,12 +1,12 @@
 """Someone deletes a message in the chat: one that waits is taken out of the queue, and the chat says so."""
 
 from agent.world import World, process
+from fakes.discord import FakeDiscord
+from fakes.slack import FakeSlack
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import last_user_text
 from features.channels.slack import slack_lab
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
-from holdfast.chaos.discord import FakeDiscord
-from holdfast.chaos.slack import FakeSlack
 from holdfast.features.channels.discord.updates import read_deletions
 from holdfast.features.channels.events import (
     ChannelChatBound,

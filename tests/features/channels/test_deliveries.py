@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from fakes.slack import Double, FakeSlack, Forge
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, echo, options_for, said, served_channels, until
 from features.channels.slack import slack_lab
 from holdfast.chaos import ChaosServer, closed_port
-from holdfast.chaos.slack import Double, FakeSlack, Forge
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.events import (
     ChannelConnected,

@@ -3,10 +3,10 @@
 from contextlib import AsyncExitStack
 
 from agent.world import process
+from fakes.slack import FakeSlack
+from fakes.telegram import FakeTelegram
 from features.channels.slack.slack_lab import LOG, fronted
 from holdfast.chaos import ChaosServer, closed_port
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.cli.doctor.findings import DoctorFinding
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret

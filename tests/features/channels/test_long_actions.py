@@ -7,14 +7,14 @@ from typing import TypeAlias
 import pytest
 
 from agent.world import Effect, World, asks_about, process
+from fakes.discord import FakeDiscord
+from fakes.slack import FakeSlack
+from fakes.telegram import FakeTelegram
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import ME, acting, approval_of, channel, options_for, until
 from features.channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
-from holdfast.chaos.discord import FakeDiscord
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.approvals import DENIED
 from holdfast.features.channels.cards import ALL_ABOVE, TOO_LONG
 from holdfast.features.channels.events import (

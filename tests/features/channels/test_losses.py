@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent.world import process
+from fakes.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection
 from features.channels.lab import LOG, ME, channel, echo, options_for, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.config.settings import ServerSettings, Settings

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from agent.world import process
+from fakes.discord import FakeDiscord
+from fakes.exchanges import Garble, Scripts
+from fakes.slack import FakeSlack
+from fakes.telegram import FakeTelegram
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import ME, channel, echo, forward, options_for, until
 from features.channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import FakeDiscord
-from holdfast.chaos.exchanges import Garble, Scripts
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.events import (
     ChannelFailed,

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from agent.world import World, process
+from fakes.discord import FakeDiscord
+from fakes.telegram import FakeTelegram
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import LOG, ME, acts, channel, echo, options_for, state_of, until
 from features.channels.samples import DIALECT, channel_of, session_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Script, SeenRequest
-from holdfast.chaos.discord import FakeDiscord
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.chat_commands import GONE
 from holdfast.features.channels.deliveries import due
 from holdfast.features.channels.events import (

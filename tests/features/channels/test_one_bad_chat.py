@@ -7,10 +7,10 @@ import pytest
 from typing_extensions import override
 
 from agent.world import World, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, channel, deps_of, echo, options_for, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendResult
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_commands import NEW

@@ -21,8 +21,9 @@ from agent.world import (
     send,
     tool_ends,
 )
+from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.plans.folds import plan_state
 from holdfast.features.plans.run import ACCEPTED, CHANGED, STILL_PLANNING

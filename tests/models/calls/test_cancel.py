@@ -5,10 +5,10 @@ from itertools import count
 
 import pytest
 
+from fakes.cancel import CancelAt
 from holdfast import events as e
 from holdfast.chaos import (
     CallTool,
-    CancelAt,
     ChaosOptions,
     ChaosServer,
     Drop,

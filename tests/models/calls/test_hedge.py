@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fakes.cancel import CancelAt
 from holdfast import events as e
 from holdfast.chaos import (
     Begin,
     CallTool,
-    CancelAt,
     ChaosServer,
     Drop,
     Gate,

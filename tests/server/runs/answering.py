@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
+from fakes.discord import FakeDiscord
+from fakes.slack import FakeSlack
+from fakes.telegram import FakeTelegram
 from features.acp.editor import Editor
 from features.channels.discord import lab as discord_lab
 from features.channels.lab import ME
@@ -18,10 +21,7 @@ from features.channels.slack.slack_lab import MY
 from features.channels.slack.slack_lab import options_for as slack_options
 from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.slack import FakeSlack
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.cli.approvals import answer_ask
 from holdfast.cli.ask_menu import AskMenu
 from holdfast.cli.asks import Unclear, read_answer, send_answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.chaos.cancel import CancelAt
+from fakes.cancel import CancelAt
 from holdfast.tools.mcp.servers import McpServerConfig
 from tools.calls import until
 from tools.loops import ON_BOTH_LOOPS

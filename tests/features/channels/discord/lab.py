@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from agent.world import World
+from fakes.discord import FakeDiscord
 from features.channels.lab import LONG_S, deps_of, running
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.state import ChannelState

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from holdfast.chaos.discord import (
+from fakes.discord import (
     Accept,
     CloseSocket,
     DiscordLimit,
@@ -12,7 +12,7 @@ from holdfast.chaos.discord import (
     ResetConnection,
     Reverse,
 )
-from holdfast.chaos.exchanges import PlatformStep, Scripts
+from fakes.exchanges import PlatformStep, Scripts
 from holdfast.chaos.gates import Notifier
 
 _FAULTS: Mapping[str, tuple[str, Sequence[PlatformStep]]] = {

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from agent.world import World, process
+from fakes.discord import FakeDiscord
 from features.channels.crash_lab import (
     MortalStore,
     UntilShown,
@@ -19,7 +20,6 @@ from features.channels.crash_lab import (
 from features.channels.discord.lab import LOG, options_for, starting, texts
 from features.channels.lab import last_user_text
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

@@ -3,6 +3,7 @@
 import pytest
 
 from agent.world import process
+from fakes.discord import Accept, DiscordError, DiscordLimit, FakeDiscord, ResetConnection
 from features.channels.discord.lab import (
     LOG,
     ME,
@@ -18,7 +19,6 @@ from features.channels.discord.lab import (
 from features.channels.lab import echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
-from holdfast.chaos.discord import Accept, DiscordError, DiscordLimit, FakeDiscord, ResetConnection
 from holdfast.chaos.ports import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,

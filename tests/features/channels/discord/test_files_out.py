@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from agent.world import World, process
+from fakes.discord import Accept, DiscordError, FakeDiscord, ResetConnection
 from features.channels.crash_lab import MortalStore, lives, states_in, until_settled
 from features.channels.discord.lab import LOG, ME, channel, options_for, said, say, starting, state_of, until
 from features.channels.lab import file_then_words
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script
-from holdfast.chaos.discord import Accept, DiscordError, FakeDiscord, ResetConnection
 from holdfast.features.channels.discord.carrier import FILE_BYTES_MAX
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.files.send_file import SendFile

@@ -3,6 +3,7 @@
 import pytest
 
 from agent.world import process
+from fakes.discord import CloseSocket, DiscordError, FakeDiscord, Ignore, ResetConnection
 from features.channels.discord.lab import (
     LOG,
     ME,
@@ -18,7 +19,6 @@ from features.channels.discord.lab import (
 from features.channels.lab import LeapingClock, echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import CloseSocket, DiscordError, FakeDiscord, Ignore, ResetConnection
 from holdfast.features.channels.discord.api import open_discord
 from holdfast.features.channels.discord.progress import KeptProgress, Progress
 from holdfast.features.channels.events import (

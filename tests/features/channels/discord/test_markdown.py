@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.chaos.discord.markup import read_markdown
+from fakes.discord.markup import read_markdown
 from holdfast.features.channels.cards import Card
 from holdfast.features.channels.discord.carrier import card_content, components, nonce_of
 from holdfast.features.channels.discord.markdown import (

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
+from fakes.discord import FakeDiscord
 from features.channels.discord.lab import LOG, options_for, said, say, starting, state_of, until
 from features.channels.lab import QUICK, echo
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import FakeDiscord
 from holdfast.journal.postgres.store import PostgresStore
 
 

@@ -1,11 +1,11 @@
 """A hundred direct chats of which one is at its limit, and a card whose change gets no answer."""
 
 from agent.world import Effect, asks_about, process
+from fakes.discord import Accept, DiscordLimit, FakeDiscord, ResetConnection
 from features.channels.discord.lab import LOG, ME, channel, said, say, texts, until
 from features.channels.lab import acts, echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.discord import Accept, DiscordLimit, FakeDiscord, ResetConnection
 from runner.steered_clock import SteeredClock, settle
 
 

@@ -1,11 +1,11 @@
 """Who may talk and who may approve on Discord: nobody by default, and never by position."""
 
 from agent.world import Effect, World, asks_about, process
+from fakes.discord import FakeDiscord, Hold, ResetConnection
 from features.channels.discord.lab import LOG, ME, channel, say, state_of, texts, until
 from features.channels.lab import acts
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say
-from holdfast.chaos.discord import FakeDiscord, Hold, ResetConnection
 from holdfast.features.channels.approvals import NOT_YOURS, STALE
 from holdfast.features.channels.events import (
     ChannelCodeMade,

@@ -1,6 +1,7 @@
 """People talk to the agent on Discord: one run for each message, one reply for each run."""
 
 from agent.world import process
+from fakes.discord import Double, FakeDiscord, Reverse
 from features.channels.discord.lab import (
     LOG,
     ME,
@@ -16,7 +17,6 @@ from features.channels.discord.lab import (
 from features.channels.lab import last_user_text
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
-from holdfast.chaos.discord import Double, FakeDiscord, Reverse
 from holdfast.features.channels.events import (
     ChannelFailed,
     ChannelUpdateTaken,

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent.world import World
+from fakes.slack import FakeSlack
 from features.channels.lab import channel
-from holdfast.chaos.slack import FakeSlack
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions, ConfiguredChannel
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints

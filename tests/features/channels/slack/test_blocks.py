@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes.slack.markup import read_blocks, read_text, why_bad_blocks
 from features.channels.samples import ANY_TEXT
-from holdfast.chaos.slack.markup import read_blocks, read_text, why_bad_blocks
 from holdfast.features.channels.cards import Card
 from holdfast.features.channels.slack.blocks import (
     CHARS_MAX,

@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent.world import World, process
+from fakes.crash import Crashed
+from fakes.slack import FakeSlack
 from features.channels.crash_lab import (
     PREVIEW_BEAT_S,
     MortalStore,
@@ -22,8 +24,7 @@ from features.channels.crash_lab import (
 )
 from features.channels.lab import deps_of, last_user_text, running
 from features.channels.slack.slack_lab import LOG, called, options_for
-from holdfast.chaos import ChaosServer, Crashed, Say, Script, SeenRequest
-from holdfast.chaos.slack import FakeSlack
+from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.http.webhook_endpoints import NotNow, WebhookEndpoints

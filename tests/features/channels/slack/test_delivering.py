@@ -3,12 +3,12 @@
 import pytest
 
 from agent.world import World, process
+from fakes.slack import Accept, FakeSlack, ResetConnection, SlackError, SlackLimit
 from features.channels.lab import channel, echo, last_user_text
 from features.channels.slack.slack_lab import LOG, ME, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.ports import closed_port
-from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection, SlackError, SlackLimit
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

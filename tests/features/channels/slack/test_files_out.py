@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from agent.world import World, process
+from fakes.exchanges import PlatformStep
+from fakes.slack import Accept, FakeSlack, ResetConnection, SlackError, SlackLimit
 from features.channels.crash_lab import MortalStore, lives, states_in, until_settled
 from features.channels.lab import channel, file_then_words
 from features.channels.slack.slack_lab import LOG, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script
-from holdfast.chaos.exchanges import PlatformStep
-from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection, SlackError, SlackLimit
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.slack.sharing import HINT
 from holdfast.features.channels.texts import MARK

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
+from fakes.slack import FakeSlack
 from features.channels.lab import QUICK, channel, echo
 from features.channels.slack.slack_lab import LOG, MY, options_for, said, state_of, until
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.slack import FakeSlack
 from holdfast.journal.postgres.store import PostgresStore
 
 

@@ -1,6 +1,7 @@
 """A hundred conversations of which one is at its limit, history that isn't given, and long messages."""
 
 from agent.world import World, process
+from fakes.slack import FakeSlack, SlackError, SlackLimit
 from features.channels.lab import channel, echo
 from features.channels.slack.slack_lab import (
     LOG,
@@ -15,7 +16,6 @@ from features.channels.slack.slack_lab import (
 )
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.slack import FakeSlack, SlackError, SlackLimit
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

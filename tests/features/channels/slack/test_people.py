@@ -1,11 +1,11 @@
 """Who may talk and who may approve in Slack: nobody by default, and never by position."""
 
 from agent.world import Effect, World, asks_about, process
+from fakes.slack import Accept, FakeSlack, ResetConnection
 from features.channels.lab import acts
 from features.channels.slack.slack_lab import LOG, ME, MY, Talking, in_both_forms, state_of, talking, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
 from holdfast.features.channels.approvals import ELSEWHERE, NOT_YOURS, STALE, UNKNOWN
 from holdfast.features.channels.events import (
     ChannelCodeMade,

@@ -3,6 +3,7 @@
 import asyncio
 
 from agent.world import process
+from fakes.slack import Double, FakeSlack, MissAcknowledgement, ResetConnection, Reverse
 from features.channels.lab import echo, last_user_text
 from features.channels.slack.slack_lab import (
     LOG,
@@ -17,7 +18,6 @@ from features.channels.slack.slack_lab import (
 )
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
-from holdfast.chaos.slack import Double, FakeSlack, MissAcknowledgement, ResetConnection, Reverse
 from holdfast.features.channels.events import (
     ChannelUpdateTaken,
 )

@@ -11,6 +11,8 @@ import pytest
 from aiohttp import web
 
 from agent.world import World, process
+from fakes.slack import Backdate, FakeSlack, Forge, Hold, MissAcknowledgement, SlackError
+from fakes.slack.world import APP, BOT_USER, TEAM
 from features.channels.lab import echo, forward
 from features.channels.slack.slack_lab import (
     LOG,
@@ -23,8 +25,6 @@ from features.channels.slack.slack_lab import (
     until,
 )
 from holdfast.chaos import ChaosServer, Gate, closed_port
-from holdfast.chaos.slack import Backdate, FakeSlack, Forge, Hold, MissAcknowledgement, SlackError
-from holdfast.chaos.slack.world import APP, BOT_USER, TEAM
 from holdfast.decisions.hook_signatures import TOLERANCE_S, slack_signature
 from holdfast.features.channels.events import (
     ChannelConnected,

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from agent.world import World, process
+from fakes.telegram import FakeTelegram
 from features.channels.crash_lab import MortalStore, accepted_in, lives, states_in, until_settled
 from features.channels.lab import LOG, channel, echo, options_for
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.texts import MARK
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

@@ -3,11 +3,11 @@
 import pytest
 
 from agent.world import process
+from fakes.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection, TooManyRequests
 from features.channels.lab import LOG, ME, channel, echo, last_user_text, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.ports import closed_port
-from holdfast.chaos.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection, TooManyRequests
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent.world import World, process, send
+from fakes.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection
 from features.channels.lab import LOG, ME, channel, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.phases import Phase
 from holdfast.tools.files.send_file import SendFile

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.chaos.telegram.markup import read_html
+from fakes.telegram.markup import read_html
 from holdfast.features.channels.telegram.html import (
     PARTS_MAX,
     TOO_LONG,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.world import World, messages, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, channel, options_for, until
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool

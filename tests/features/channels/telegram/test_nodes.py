@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, QUICK, channel, echo, options_for, said, state_of
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.journal.postgres.store import PostgresStore
 
 

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from msgspec.structs import replace
 
 from agent.world import process
+from fakes.telegram import FakeTelegram, TooManyRequests
 from features.channels.lab import (
     LOG,
     ME,
@@ -19,7 +20,6 @@ from features.channels.lab import (
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.chaos.ports import closed_port
-from holdfast.chaos.telegram import FakeTelegram, TooManyRequests
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

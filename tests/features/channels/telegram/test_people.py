@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from agent.world import Effect, World, asks_about, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, acts, channel, options_for, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.approvals import NOT_YOURS, UNKNOWN
 from holdfast.features.channels.events import (
     ChannelCodeMade,

@@ -1,10 +1,10 @@
 """Settings of a channel that apply to its conversations: the approval mode, and no network for commands."""
 
 from agent.world import World, process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, channel, options_for, said, state_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.features.channels.configured import channel_options

@@ -1,10 +1,10 @@
 """People talk to the agent in Telegram: one run for each message, one reply for each run."""
 
 from agent.world import process
+from fakes.telegram import Double, FakeTelegram, Reverse
 from features.channels.lab import LOG, ME, channel, last_user_text, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
-from holdfast.chaos.telegram import Double, FakeTelegram, Reverse
 from holdfast.features.channels.events import (
     ChannelUpdateTaken,
 )

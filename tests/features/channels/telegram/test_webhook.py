@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.world import process
+from fakes.telegram import FakeTelegram
 from features.channels.lab import (
     LOG,
     ME,
@@ -18,7 +19,6 @@ from features.channels.lab import (
     until,
 )
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.events import (
     ChannelConnected,
