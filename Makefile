@@ -29,5 +29,5 @@ lock: ## renew the locked dependencies
 	@scripts/lock
 
 clean:
-	rm -rf frontend/node_modules src/holdfast/web
+	rm -rf frontend/node_modules src/holdfast/web third-party
 	rm -rf .venv .uv .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist

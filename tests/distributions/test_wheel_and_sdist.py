@@ -1,6 +1,9 @@
 """Wheel and sdist, built as a publisher would, and the wheel installed where nothing of this tree is."""
 
 import asyncio
+import hashlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +13,10 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from email.message import Message
+from email.parser import Parser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +37,12 @@ DATA = (
 )
 
 
+INFO = f"holdfast-{__version__}.dist-info"
+
+
 @dataclass(frozen=True)
 class Built:
-    """The two files, and the wheel that the sdist alone gives."""
+    """The two files, and the wheel that the sdist alone gives, without Node."""
 
     wheel: Path
     sdist: Path
@@ -132,6 +141,83 @@ def test_the_wheel_holds_the_program_and_the_page_and_the_sdist_alone_gives_the_
         inside = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert not inside & {"frontend", "tests", "docs", "bench"}
     assert sorted(_names(built.wheel_of_sdist)) == sorted(names)
+
+
+def _read(wheel: Path, name: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(name).decode()
+
+
+@pytest.fixture(scope="module")
+def metadata(built: Built) -> Message:
+    return Parser().parsestr(_read(built.wheel, f"{INFO}/METADATA"))
+
+
+@pytest.fixture(scope="module")
+def components(built: Built) -> list[dict[str, Any]]:
+    """Other people's packages in the page, as the wheel's bill of materials lists them."""
+    return json.loads(_read(built.wheel, f"{INFO}/sboms/page.cdx.json"))["components"]
+
+
+def test_two_builds_give_the_same_bytes(built: Built, tmp_path: Path) -> None:
+    _build(ROOT, tmp_path, "sdist", "wheel")
+
+    def digests(files: Sequence[Path]) -> list[str]:
+        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+
+    again = [tmp_path / built.wheel.name, tmp_path / built.sdist.name]
+    assert digests(again) == digests([built.wheel, built.sdist])
+    assert digests([built.wheel_of_sdist]) == digests([built.wheel])
+
+
+def test_the_wheel_has_a_license_text_for_every_package_in_it(
+    built: Built, metadata: Message, components: list[dict[str, Any]]
+) -> None:
+    names = {one["name"] for one in components}
+    # Some that are certainly in the page; the last two exist only inside bundles of others.
+    assert names >= {"preact", "@preact/signals", "katex", "katex-fonts", "mermaid", "dompurify"}
+    assert names >= {"langium", "vscode-uri"}
+    folder = f"{INFO}/licenses/"
+    texts = {name.removeprefix(folder) for name in _names(built.wheel) if name.startswith(folder)}
+    assert texts == set(metadata.get_all("License-File") or [])
+    expected = {
+        f"third-party/licenses/{one['name'].replace('@', '').replace('/', '-')}"
+        + (f"-{one['version']}.txt" if "version" in one else ".txt")
+        for one in components
+    }
+    assert texts == expected | {"LICENSE"}
+    empty = [name for name in texts if "copyright" not in _read(built.wheel, folder + name).lower()]
+    # The text of Apache-2.0 names no owner.
+    assert [name for name in empty if "Apache License" not in _read(built.wheel, folder + name)] == []
+    assert "SIL OPEN FONT LICENSE" in _read(
+        built.wheel, folder + next(name for name in texts if "katex-fonts" in name)
+    )
+
+
+def test_the_license_of_the_wheel_covers_every_package_in_it(
+    built: Built, metadata: Message, components: list[dict[str, Any]]
+) -> None:
+    covered = set(str(metadata["License-Expression"]).split(" AND "))
+    chosen = {"(MPL-2.0 OR Apache-2.0)": "Apache-2.0"}
+    licenses = [one["licenses"][0] for one in components]
+    found = {one["license"]["id"] if "license" in one else chosen[one["expression"]] for one in licenses}
+    assert covered == found | {"Apache-2.0"}
+    diagram = next(name for name in _names(built.wheel) if re.search(r"assets/diagram-\w+\.js$", name))
+    assert "org.eclipse.elk" not in _read(built.wheel, diagram)  # EPL or GPL
+
+
+def test_an_index_page_shows_the_description_with_links_that_work_there(metadata: Message) -> None:
+    description = str(metadata.get_payload())
+    targets = re.findall(r"\]\(([^)\s]+)", description)
+    assert targets
+    assert [one for one in targets if not one.startswith(("https://", "#"))] == []
+    images = re.findall(r"!\[[^\]]*\]\(([^)\s]+)", description)
+    assert [one for one in images if "/raw/" not in one] == []
+    own = [one.partition(f"/v{__version__}/")[2] for one in targets if f"/v{__version__}/" in one]
+    assert [one for one in own if not (ROOT / one.partition("#")[0]).exists()] == []
+    assert {"Homepage", "Source"} <= {
+        line.partition(",")[0] for line in metadata.get_all("Project-URL") or []
+    }
 
 
 async def test_the_installed_program_says_its_version_and_serves_the_page(
