@@ -259,6 +259,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
     memory: MemoryMode = "off"
+    prompt: str = ""
     opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
@@ -305,6 +306,7 @@ async def served(
             workspace=setting.workspace,
             skills=setting.skills,
             memory=setting.memory,
+            prompt=setting.prompt,
             brought=setting.brought,
             opened=setting.opened,
         )

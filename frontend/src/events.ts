@@ -373,6 +373,7 @@ export interface RunSettings {
   readonly takes_files?: boolean;
   readonly plan_first?: boolean;
   readonly goal?: boolean;
+  readonly prompt?: "" | "none";
 }
 
 /** A run's budget; 0 means no limit. */

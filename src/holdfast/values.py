@@ -277,6 +277,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     takes_files: bool = False  # the caller's chat can show files that the agent sends
     plan_first: bool = False  # only reading tools until a person accepts the plan
     goal: bool = False  # the message is a goal: the run continues until the model proves that it's reached
+    prompt: Literal["", "none"] = ""  # none: without the server's base prompt and environment
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

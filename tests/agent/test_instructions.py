@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.instructions import GUIDE, GUIDE_CHARS_MAX, guides_of, instructions_with
+from holdfast.agent.instructions import GUIDE_CHARS_MAX, guides_of, own_guide
+from holdfast.agent.opening import system_text
+from holdfast.agent.prompt import GUIDE
 from holdfast.tools.files.workspace import Workspace
 
 SECRET = "not for models"  # noqa: S105 - nobody's
@@ -17,7 +19,7 @@ async def told(root: Path, *, kept_out: tuple[str, ...] = ()) -> str:
     async with asyncio.timeout(60):
         workspace = Workspace(root, kept_out=kept_out)
         guides = await asyncio.to_thread(guides_of, workspace)
-        return instructions_with(guides, "Be brief.", "", "And kind.").text
+        return system_text({"own instructions": "Be brief.", **guides, "caller": "And kind."})
 
 
 async def test_the_guide_stands_behind_the_operators_words(tmp_path: Path) -> None:
@@ -90,3 +92,20 @@ async def test_a_long_guide_is_cut_and_says_so(tmp_path: Path) -> None:
 
 async def test_a_workspace_that_is_gone_is_no_failure(tmp_path: Path) -> None:
     assert await told(tmp_path / "gone") == "Be brief.\n\nAnd kind."
+
+
+async def test_the_users_own_guide_is_a_regular_file_and_has_a_limit(tmp_path: Path) -> None:
+    """P3."""
+
+    def own() -> dict[str, str]:
+        return own_guide(tmp_path / GUIDE)
+
+    assert await asyncio.to_thread(own) == {}
+    (tmp_path / GUIDE).write_text("Use tabs.")
+    assert await asyncio.to_thread(own) == {"own AGENTS.md": "From the user's own AGENTS.md:\n\nUse tabs."}
+    with (tmp_path / GUIDE).open("wb") as file:
+        file.truncate(2**40)
+    assert "is not shown: it has more than" in (await asyncio.to_thread(own))["own AGENTS.md"]
+    (tmp_path / GUIDE).unlink()
+    os.mkfifo(tmp_path / GUIDE)
+    assert "is not shown: it is not a regular file" in (await asyncio.to_thread(own))["own AGENTS.md"]

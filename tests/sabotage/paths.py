@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.agent.instructions import GUIDE, guides_of
+from holdfast.agent.instructions import guides_of
+from holdfast.agent.prompt import GUIDE
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import Repository

@@ -26,6 +26,7 @@ from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
 
 if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
+    from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
     from holdfast.tools.mcp.brought import BroughtServers
     from holdfast.tools.skills.library import SkillLibrary
@@ -53,6 +54,8 @@ class AgentDeps:
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that no one requested
     protected: "ProtectedPaths | None" = None  # what sandboxed commands must not change
+    prompt: str = ""  # the base prompt
+    machine: "Machine | None" = None  # None: the environment isn't described
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None

@@ -1,16 +1,16 @@
-"""Builds the instructions of the operator, workspace and caller, which precede the conversation."""
+"""Reads the user's and the workspace's instructions, and finds the files that a message names."""
 
 import os
 import re
-from collections.abc import Mapping
+from pathlib import Path
 
-from msgspec import Struct
-
+from holdfast.agent.prompt import GUIDE
 from holdfast.policy.secret_names import is_secret
+from holdfast.tools.files.regular_files import read_regular
 from holdfast.tools.files.workspace import PathRefused, Workspace
 
-GUIDE = "AGENTS.md"
 GUIDES = (GUIDE, "CLAUDE.md")
+OWN_GUIDE = f"own {GUIDE}"
 GUIDE_CHARS_MAX = 64 * 1024
 MOVED = (
     "This conversation was moved to another machine. Files may differ from what you saw before, and "
@@ -20,18 +20,16 @@ _GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
 _NOT_SHOWN = "({} in the workspace is not shown: {})"
 
 
-class Instructions(Struct, frozen=True):
-    """The instructions, and which of them come from files."""
-
-    text: str
-    sources: tuple[str, ...] = ()
-
-
-def instructions_with(guides: Mapping[str, str], *said: str) -> Instructions:
-    """All instructions in order; those of the workspace's context files come after the operator's."""
-    operator, *rest = said
-    text = "\n\n".join(text for text in (operator, *guides.values(), *rest) if text.strip())
-    return Instructions(text, tuple(f"the file {name}" for name in guides))
+def own_guide(path: Path) -> dict[str, str]:
+    """Read the user's own instructions for all workspaces. Blocks."""
+    try:
+        data = read_regular(path, bytes_max=_GUIDE_BYTES_MAX)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {OWN_GUIDE: f"(The user's own {GUIDE} is not shown: {error.strerror}.)"}
+    text = data.decode("utf-8", "replace")[:GUIDE_CHARS_MAX]
+    return {OWN_GUIDE: f"From the user's own {GUIDE}:\n\n{text}"} if text.strip() else {}
 
 
 def guides_of(workspace: Workspace) -> dict[str, str]:

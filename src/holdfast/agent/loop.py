@@ -52,7 +52,7 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     reading = asyncio.create_task(opening(view, log, deps))
     try:
         await view.settled(log)  # the start of the run, or its resumption
-        instructions = await reading
+        opened = await reading
     except WorkspaceMoved as moved:
         return _elsewhere(moved)
     finally:
@@ -66,8 +66,8 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     if run.settings.purpose == "compaction":
         turns = _compaction(view, log, deps)
     else:
-        _note_sources(view, log, instructions.sources)
-        turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions.text)
+        _note_sources(view, log, opened.sources)
+        turns = _turns(view, log, deps=deps, limits=limits, instructions=opened.text)
     if not limits.budget.minutes:
         return await turns
     return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")

@@ -1,6 +1,6 @@
-"""The instructions that open a run: guides, skills, memories and modes, read from logs and files."""
+"""Reads a run's context besides the conversation, from logs and files, when the run begins."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -9,51 +9,84 @@ from msgspec import Struct
 
 from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.instructions import (
-    MOVED,
-    Instructions,
-    files_named,
-    guides_of,
-    instructions_with,
-    named_text,
-    names_in,
-)
+from holdfast.agent.instructions import MOVED, files_named, guides_of, named_text, names_in, own_guide
+from holdfast.agent.prompt import Machine, place_facts, session_facts
 from holdfast.agent.remembering import memory_text
-from holdfast.agent.run_hooks import feature_instructions
+from holdfast.agent.run_hooks import context_readers, feature_instructions
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import skills_text
 from holdfast.folds.context import history_instructions
+from holdfast.interfaces.feature import ContextPart, ContextReader, ContextRequest
 from holdfast.interfaces.workspace_paths import unmoved
 from holdfast.tools.memory.memories import chat_of, skills_scope
 from holdfast.tools.skills.library import FoundSkills
 
+ENVIRONMENT = "Environment"
+_FACTS = ("workspace", "branch", "system", "sandbox", "date", "mode", "face")
 
-async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:
-    """Build all instructions that precede the conversation; raises WorkspaceMoved."""
+
+class SystemParts(Struct, frozen=True):
+    """The texts that precede the conversation, by name and in order, and which of them are from outside."""
+
+    parts: Mapping[str, str]
+    sources: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The system text."""
+        return system_text(self.parts)
+
+
+def system_text(parts: Mapping[str, str]) -> str:
+    """Join the parts; the facts of the environment are one list."""
+    facts = [parts[name] for name in _FACTS if name in parts]
+    environment = "\n".join([ENVIRONMENT, *facts]) if facts else ""
+    others = {name: text for name, text in parts.items() if name not in _FACTS}
+    base = others.pop("base", "")
+    return "\n\n".join(text for text in (base, environment, *others.values()) if text.strip())
+
+
+async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts:
+    """Read everything that precedes the conversation; raises WorkspaceMoved."""
     settings = view.run(log.run_id).settings
     place = Path(settings.workspace or deps.workspace)
+    machine = deps.machine if settings.prompt != "none" else None
     learned = await _learned(view, log, deps, place)
-    question = _Question(place, None if learned.skills is None else (*learned.skills.items(),), learned.names)
-    found = await deps.reads.shared(question, partial(_files, deps, question))
-    skills, sources = skills_text(found.skills, learned.message)
-    parts = (skills, learned.memory, named_text(found.named))
-    said = (
-        deps.instructions,
-        settings.instructions,
-        SUB_AGENT if view.session.parent is not None else "",
-        history_instructions(view.transcript, log.run_id),
-        feature_instructions(settings),
-        "\n\n".join(text for text in parts if text),
-        MOVED if view.session.has_moved else "",
-    )
-    told = instructions_with(found.guides, *said)
-    return Instructions(told.text, (*told.sources, *sources))
+    request = ContextRequest(view, log, deps, place, learned.message)
+    readers = await context_readers(request) if learned.answers else ()
+    skills = None if learned.skills is None else (*learned.skills.items(),)
+    question = _Question(place, skills, learned.names, readers, has_environment=machine is not None)
+    found = await deps.reads.shared(question, partial(_files, deps, question, machine))
+    skills_shown, sources = skills_text(found.skills, learned.message)
+    facts = found.facts
+    if machine is not None:
+        facts = facts | session_facts(view.session, settings, machine, now_ms=log.now_ms())
+    parts = {
+        "base": deps.prompt if settings.prompt != "none" else "",
+        **facts,
+        "own instructions": deps.instructions,
+        **found.guides,
+        "caller": settings.instructions,
+        "sub-agent": SUB_AGENT if view.session.parent is not None else "",
+        "history": history_instructions(view.transcript, log.run_id),
+        "features": feature_instructions(settings),
+        "skills": skills_shown,
+        "memory": learned.memory,
+        **{part.name: part.text for part in found.parts},
+        "named files": named_text(found.named),
+        "moved": MOVED if view.session.has_moved else "",
+    }
+    guides = [f"the file {name}" for name in found.guides if name in found.outside]
+    outside = [source for part in found.parts for source in part.sources]
+    shown = {name: text for name, text in parts.items() if text.strip()}
+    return SystemParts(shown, (*guides, *sources, *outside))
 
 
 class _Learned(Struct, frozen=True):
     """A run's context from other logs; empty if its message isn't for the model."""
 
+    answers: bool = False
     message: str = ""
     names: tuple[str, ...] = ()  # the files that the message names as @path
     memory: str = ""
@@ -71,7 +104,7 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
     if deps.skills is not None:
         skills = (await deps.memories.shown(skills_scope(run.key, chat))).texts
     message = view.session.inbox.messages[run.message_id].text
-    return _Learned(message, names_in(message), memory, skills)
+    return _Learned(True, message, names_in(message), memory, skills)
 
 
 class _Question(NamedTuple):
@@ -80,24 +113,33 @@ class _Question(NamedTuple):
     place: Path
     skills: tuple[tuple[str, str], ...] | None  # what agents changed in them; None: the run has none
     names: tuple[str, ...]  # that the message names as @path
+    readers: tuple[ContextReader, ...]
+    has_environment: bool
 
 
 class _Files(NamedTuple):
-    """The instructions from the workspace's files and skills."""
+    """The instructions from files."""
 
+    facts: dict[str, str]
     guides: Mapping[str, str]
+    outside: frozenset[str]  # guides that are not the user's own
     skills: FoundSkills
+    parts: Sequence[ContextPart]
     named: tuple[str, ...]
 
 
-def _files(deps: AgentDeps, question: _Question) -> _Files:
+def _files(deps: AgentDeps, question: _Question, machine: Machine | None) -> _Files:
     """Everything in one thread: changing threads takes longer than reading. Raises WorkspaceMoved. Blocks."""
-    place, changes, names = question
+    place, changes = question.place, question.skills
     workspace = deps.workspaces(Path(unmoved(place)))
     # A background process may have written its own instructions and skills in the meantime.
     is_trusted = deps.trusts(place)
     guides = guides_of(workspace) if is_trusted else {}
+    own = own_guide(machine.own_guide) if machine is not None else {}
     skills = FoundSkills({})
     if is_trusted and deps.skills is not None and changes is not None:
         skills = deps.skills.find(place, dict(changes))
-    return _Files(guides, skills, files_named(workspace, names))
+    parts = [part for reader in question.readers for part in reader.read(trusted=is_trusted)]
+    facts = place_facts(place, machine) if machine is not None else {}
+    named = files_named(workspace, question.names)
+    return _Files(facts, own | guides, frozenset(guides), skills, parts, named)

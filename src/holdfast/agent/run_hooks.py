@@ -2,11 +2,19 @@
 
 from holdfast.catalog import FEATURES
 from holdfast.folds.run import Run
-from holdfast.interfaces.feature import Continue, InLoopTool, RunContext, RunHooks
+from holdfast.interfaces.feature import (
+    ContextReader,
+    ContextRequest,
+    Continue,
+    InLoopTool,
+    RunContext,
+    RunHooks,
+)
 from holdfast.values import Outcome, RunSettings
 
 _HOOKS: tuple[RunHooks, ...] = tuple(one.part(one.run) for one in FEATURES.values() if one.run)
 _INSTRUCTIONS = tuple(hooks.instructions for hooks in _HOOKS if hooks.instructions)
+_CONTEXT = tuple(hooks.context for hooks in _HOOKS if hooks.context)
 _ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
 _UNUSED_TOOLS = tuple(hooks.unused_tools for hooks in _HOOKS if hooks.unused_tools)
 _TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
@@ -16,6 +24,11 @@ _MAY_END = tuple(hooks.may_end for hooks in _HOOKS if hooks.may_end)
 def feature_instructions(settings: RunSettings) -> str:
     """Return the instructions of all features for the model."""
     return "\n\n".join([text for instructions in _INSTRUCTIONS if (text := instructions(settings))])
+
+
+async def context_readers(request: ContextRequest) -> tuple[ContextReader, ...]:
+    """Return the readers of all features' context, in catalog order."""
+    return tuple([await context(request) for context in _CONTEXT])
 
 
 def only_reads(run: Run) -> str:

@@ -91,6 +91,12 @@ CHAT_HEADERS = {
     "X-Holdfast-User-Id": "The front end's user, with separate sessions. `X-OpenWebUI-User-Id` also works.",
     "X-Holdfast-Task": "Any value marks a task outside the chat, such as a title. It gets no agent tools.",
 }
+PROMPT_HEADER = {
+    "X-Holdfast-Prompt": (
+        "`none` leaves out the server's base prompt and its description of the environment. By default, both "
+        "precede your own system message."
+    )
+}
 RESUME = {"Last-Event-ID": "The id of the last event you received."}
 PAGE = {"limit": "Page size, up to 200.", "cursor": "`next_cursor` of the previous page."}
 RUN_ERRORS = {404: "run_not_found"}

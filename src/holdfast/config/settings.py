@@ -258,9 +258,17 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[agent]: defaults for every run."""
 
+    prompt: Annotated[
+        str,
+        doc(
+            "Base prompt: `default`, your own text or file:PATH, or `none`, which also drops the "
+            "description of the environment.",
+            "text or file",
+        ),
+    ] = "default"
     instructions: Annotated[
         str,
-        doc("Instructions for the model, or file:PATH. The workspace's AGENTS.md is added.", "text or file"),
+        doc("Instructions for the model, or file:PATH, added to the base prompt.", "text or file"),
     ] = ""
     workspace: Annotated[str, doc("Directory that agents work in.", "path")] = "."
     turns_max: Annotated[AtLeast0, doc("Maximum model answers per run; 0 means no limit.")] = 100

@@ -55,6 +55,7 @@ class Agent(Generic[DepsT]):
     - `tools`: typed functions with docstrings, or what `@tool` made of them.
     - `store`: `"memory"`, or the path of a SQLite file. In a file, sessions outlive your program, and a run
       that a crash interrupted continues when an agent opens the file again.
+    - `instructions`: the whole prompt. Holdfast adds its own only to agents from `from_config`.
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
     - `on_approval`: a function, async or not, that decides about calls of tools with `needs_approval`.

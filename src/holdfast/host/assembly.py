@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
+from holdfast.agent.prompt import BASE, GUIDE, Machine
 from holdfast.api.server import SandboxShown
 from holdfast.catalog import FEATURES
 from holdfast.config.consistency import rules_of
@@ -57,6 +59,7 @@ from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots
 
 if TYPE_CHECKING:
+    from holdfast.sandbox.profile import NetworkAccess
     from holdfast.tools.shell.keeper import Keeper
 
 _log = logging.getLogger(__name__)
@@ -195,8 +198,7 @@ async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | N
 def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> SandboxShown:
     from holdfast.sandbox.summary import is_held, sandbox_line  # nothing else at the start needs it
 
-    wanted = settings.sandbox
-    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    wanted, network = settings.sandbox, _network(settings)
     if not opening.is_made:
         says = "The sandbox can't be tested." if opening.has_failed else "The sandbox is being tested."
         return SandboxShown(backend="none", holds=False, network=network, says=says)
@@ -207,6 +209,11 @@ def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> Sandbox
         network=network,
         says=sandbox_line(sandbox, mode=wanted.mode, approvals=settings.approvals.mode, network=network),
     )
+
+
+def _network(settings: Settings) -> "NetworkAccess":
+    network = settings.sandbox.network
+    return network if isinstance(network, str) else "hosts"
 
 
 def _make_spool_dir(settings: Settings) -> None:
@@ -270,6 +277,8 @@ def _agent(
         workspace=tools.workspace,
         workspaces=tools.workspaces,
         protected=tools.protected,
+        prompt=_prompt(settings),
+        machine=_machine(settings, tools) if settings.agent.prompt != "none" else None,
         instructions=settings.agent.instructions,
         secrets=secrets,
         opened=tools.opening.succeeds,
@@ -289,6 +298,34 @@ def _agent(
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
         snapshots=snapshots,
+    )
+
+
+def _prompt(settings: Settings) -> str:
+    match settings.agent.prompt:
+        case "default":
+            return BASE
+        case "none":
+            return ""
+        case text:
+            return text
+
+
+def _machine(settings: Settings, tools: HostTools) -> Machine:
+    """Describe this server for models."""
+
+    def sandbox() -> str:
+        from holdfast.sandbox.summary import sandbox_facts  # imported with the sandbox
+
+        return sandbox_facts(tools.opening.result().confiner.sandbox, network=_network(settings))
+
+    system = os.uname()
+    return Machine(
+        system=f"{system.sysname} {system.release} ({system.machine})",
+        shell_name=lambda: tools.opening.result().shell,
+        sandbox=sandbox,
+        mode=settings.approvals.mode,
+        own_guide=own_config_home() / GUIDE,
     )
 
 

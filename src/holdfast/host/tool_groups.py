@@ -19,7 +19,7 @@ from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import open_sandbox
-from holdfast.tools.built_in import built_in_tools
+from holdfast.tools.built_in import built_in_tools, shell_of
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.recall import SearchSessions
@@ -55,7 +55,8 @@ def open_all(
     )
     for group, tools in {"built_in": built_in, **further()}.items():
         registry.put(group, tools)
-    return OpenedTools(confiner, CommandReader(), world.environment)
+    shell = os.path.basename(shell_of(world.environment))  # noqa: PTH119  # a name, not a look at files
+    return OpenedTools(confiner, CommandReader(), world.environment, shell)
 
 
 def open_confiner(

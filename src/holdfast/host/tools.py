@@ -47,6 +47,7 @@ class OpenedTools(Struct, frozen=True):
     confiner: "Confiner"
     read_command: "CommandReader"
     environment: Mapping[str, str]
+    shell: str  # the name of the shell that runs commands
 
 
 class ToolWorld(Struct, frozen=True):

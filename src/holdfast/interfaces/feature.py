@@ -4,14 +4,16 @@ A feature is a folder in `holdfast/features`. Its `__init__.py` declares one `Fe
 else of the folder. The core knows features only through `catalog.py`: delete a folder, and the rest works.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from holdfast.agent.asks import Asks
+    from holdfast.agent.deps import AgentDeps
     from holdfast.agent.policy import Judge
     from holdfast.agent.runlog import RunLog
     from holdfast.agent.shared_fold import SharedFold
@@ -53,6 +55,32 @@ class RunContext(Struct, frozen=True):
     judge: "Judge"  # in the configured approval mode
 
 
+class ContextPart(Struct, frozen=True):
+    """Text for the model besides the conversation. The name identifies it in later runs of the session."""
+
+    name: str
+    text: str
+    sources: tuple[str, ...] = ()  # the outside content in it, as `context.read` lists it
+
+
+class ContextRequest(Struct, frozen=True):
+    """The run that begins or resumes, for a feature's context."""
+
+    view: "SharedFold"
+    log: "RunLog"
+    deps: "AgentDeps"
+    workspace: Path
+    message: str  # the text of the run's message
+
+
+class ContextReader(Hashable, Protocol):
+    """Reads a feature's context from files. Concurrent runs with equal readers share one read."""
+
+    def read(self, *, trusted: bool) -> Sequence[ContextPart]:
+        """Return the parts with text, in order. `trusted`: no command created protected files. Blocks."""
+        ...
+
+
 class Continue(Struct, frozen=True):
     """The run doesn't end: these events are appended, and the model is called again."""
 
@@ -62,8 +90,13 @@ class Continue(Struct, frozen=True):
 class RunHooks(Struct, frozen=True, kw_only=True):
     """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
-    All but `tools` are pure functions.
+    All but `context` and `tools` are pure functions.
     """
+
+    # Called when a run that answers begins or resumes. It may read logs, from a cache. The reader that it
+    # returns is called in the thread that reads the workspace's instructions. The session's first run adds
+    # the parts to the system text. A later run gets a note about each part that changed.
+    context: "Callable[[ContextRequest], Awaitable[ContextReader]] | None" = None
 
     # Instructions for the model, from the run's settings, or empty.
     instructions: "Callable[[RunSettings], str] | None" = None

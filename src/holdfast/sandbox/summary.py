@@ -1,4 +1,4 @@
-"""One line about the sandbox, for `doctor`, the health route, the page and the terminal."""
+"""One line about the sandbox, for people and for the model."""
 
 from holdfast.sandbox.profile import NetworkAccess, SandboxMode
 from holdfast.sandbox.sandbox import Sandbox
@@ -10,12 +10,25 @@ _NETWORK: dict[NetworkAccess, str] = {
     "on": "the whole network",
 }
 
+_REACHED: dict[NetworkAccess, str] = {
+    "off": "no host",
+    "hosts": "only the configured hosts",
+    "on": "the network",
+}
+
 
 def is_held(sandbox: Sandbox) -> bool:
     """Whether the self-test showed that everything holds."""
     return sandbox.confines is not None and all(
         getattr(sandbox.held, name) for name in sandbox.held.__struct_fields__
     )
+
+
+def sandbox_facts(sandbox: Sandbox, *, network: NetworkAccess) -> str:
+    """Describe the sandbox for the model."""
+    if sandbox.confines is None:
+        return "none. Commands can do whatever the user can."
+    return f"on. Commands can change only the workspace, and can reach {_REACHED[network]}."
 
 
 def sandbox_line(

@@ -25,6 +25,11 @@ from holdfast.tools.web.fetch import Fetcher
 from holdfast.tools.web.tool import FetchUrl
 
 
+def shell_of(environment: Mapping[str, str]) -> str:
+    """Return the path of the shell that runs commands. Blocks."""
+    return shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+
+
 def built_in_tools(
     environment: Mapping[str, str],
     *,
@@ -41,13 +46,12 @@ def built_in_tools(
     """
     seen = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
-    bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
         Shell(
             ShellWorld(
                 environment=environment,
                 background=background,
-                argv=(bash, "-c"),
+                argv=(shell_of(environment), "-c"),
                 confiner=confiner,
                 protected=protected,
                 keeper=keeper,

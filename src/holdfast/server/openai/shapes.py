@@ -21,7 +21,7 @@ from holdfast.runner.inbox import Sent
 from holdfast.server.openai.client_tools import Declared
 from holdfast.server.openai.messages import client_of
 from holdfast.server.options import ServerOptions
-from holdfast.server.problems import Problem
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.relay.names import agent_model
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
@@ -36,6 +36,7 @@ from holdfast.values import NO_TOOLS, OPENAI, OutputFormat, RunSettings
 encode = msgspec.json.Encoder().encode
 
 TASK_HEADER = "x-holdfast-task"
+PROMPT_HEADER = "x-holdfast-prompt"
 BREAK = "\n\n"  # between text before and after a person's message or a tool call
 
 # The HTTP status of a provider's failure: one that OpenAI clients know how to handle.
@@ -60,7 +61,8 @@ def settings_of(
     sampling: dict[str, object],
     output: OutputFormat | None = None,
 ) -> RunSettings:
-    """The settings that the caller asked for."""
+    """The settings that the caller asked for; raises a Problem."""
+    is_alone = is_task(request) or without_prompt(request)
     return RunSettings(
         model=agent_model(body.model or ""),
         instructions=instructions,
@@ -76,7 +78,17 @@ def settings_of(
         tool_choice=declared.choice,
         tools=NO_TOOLS if is_task(request) else (),
         client=client_of(request) if declared.tools else "",
+        prompt="none" if is_alone else "",
     )
+
+
+def without_prompt(request: Request) -> bool:
+    """Whether a header drops the server's prompt and environment; raises a Problem."""
+    prompt = request.headers.get(PROMPT_HEADER, "default")
+    if prompt not in {"default", "none"}:
+        text = "The header X-Holdfast-Prompt must be 'none' or 'default'"
+        raise bad_request(text, param="X-Holdfast-Prompt")
+    return prompt == "none"
 
 
 def problem_of_run(run: Run) -> Problem:

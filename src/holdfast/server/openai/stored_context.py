@@ -20,7 +20,7 @@ from holdfast.server.openai.models import ModelNames
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.response_view import usage_shown
-from holdfast.server.openai.shapes import failed_response, headers_of, response_failed
+from holdfast.server.openai.shapes import failed_response, headers_of, response_failed, without_prompt
 from holdfast.server.problems import bad_request
 from holdfast.server.runs.history import await_continuation, await_session_history, response_id
 from holdfast.server.runs.runs import RunRoutes
@@ -56,7 +56,14 @@ class OpenAIContextRoutes:
         own = [spec for spec in deps.agent.tools_now().specs() if spec.name not in brought]
         asked = ModelRequest(
             messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),
-            instructions="\n".join((deps.agent.instructions, wanted.instructions or "", given.instructions)),
+            instructions="\n".join(
+                (
+                    "" if without_prompt(request) else deps.agent.prompt,
+                    deps.agent.instructions,
+                    wanted.instructions or "",
+                    given.instructions,
+                )
+            ),
             tools=(*own, *brought.values()),
             output=await responses_output(wanted.text),
         )
