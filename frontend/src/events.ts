@@ -1029,7 +1029,7 @@ export interface OutputRecovered {
   readonly events: readonly AnyEvent[];
 }
 
-/** The record of a completed relayed call: its key, target and usage. */
+/** The record of a relayed call: its API key, target and usage. Budgets and usage reports count it. */
 export interface RelayCalled {
   readonly type: "relay.called";
   readonly at_ms: number;

@@ -25,6 +25,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("channels", logs={"channel": "chn_"}),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
+    Shipped("relay"),
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("acp"),

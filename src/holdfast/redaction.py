@@ -14,7 +14,7 @@ This is the whole list of places where secrets are removed before anything is st
 - texts that are stored as notes (drafts) or compared before they are stored (titles):
   `server.sessions.sessions`;
 - lines of the log file: `host.logs`;
-- what the relay passes on, where a key may be split over deltas: `server.relay.redacting`;
+- what the relay passes on, where a key may be split over deltas: `features.relay.redacting`;
 - what is typed in the terminal chat, before it's kept for the arrow keys: `cli.chat.history`;
 - imported histories and findings of the doctor: `features.hermes_import.command`, `host.probe`.
 

@@ -36,7 +36,7 @@ def parts_of(feature: Feature) -> list[str]:
     single = (
         *(feature.events, feature.folds, feature.run, feature.session_fields),
         *(feature.operations, feature.tools, feature.doctor),
-        *(feature.configured, feature.work, feature.health),
+        *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
     return [*filter(None, single), *(part for parts in several for part in parts.values())]
@@ -96,6 +96,21 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             assert (status, again["name"]) == (200, "news")
             _, session = await server.call("GET", f"/api/sessions/{PLANNED}/messages")
             assert session["plan"]["steps"] == STEPS
+
+
+async def test_agents_answer_on_the_openai_routes_without_the_relay(tmp_path: Path) -> None:
+    async with ChaosServer(choose=script) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path, command=without("relay", tmp_path)) as server:
+            asked: dict[str, Any] = {"model": "holdfast", "messages": [{"role": "user", "content": "hi"}]}
+            status, chat = await server.call("POST", "/v1/chat/completions", asked)
+            assert (status, chat["choices"][0]["message"]["content"]) == (200, "ok")
+            _, models = await server.call("GET", "/v1/models")
+            assert {one["owned_by"] for one in models["data"]} == {"holdfast"}
+            status, refused = await server.call("POST", "/v1/chat/completions", asked | {"model": "chaos"})
+            assert (status, refused["error"]["code"]) == (404, "model_not_found")
+            status, _ = await server.call("POST", "/v1/messages", asked)
+            assert status == 404
 
 
 async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_name(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from holdfast.cli.ask_menu import TypeAheadGuard
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.fair_shares import FairShare
 from holdfast.decisions.outages import Outage, outage_at
-from holdfast.decisions.relayed import decide_relayed
 from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
+from holdfast.features.relay.redacting import FrameFilter
+from holdfast.features.relay.requests import decide_relayed
 from holdfast.folds.activity import Activity
 from holdfast.interfaces.journal import Blobs, Store
 from holdfast.interfaces.tool import NobodyAnswered, ToolCall, ToolResult
@@ -46,7 +47,6 @@ from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, run_not_found
-from holdfast.server.relay.redacting import FrameFilter
 from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target

@@ -7,6 +7,11 @@ from typing_extensions import override
 from yarl import URL
 
 from holdfast import events as e
+from holdfast.features.relay.calls import names_to_join, names_to_keep
+from holdfast.features.relay.headers import SENT_UP, HeadersUp
+from holdfast.features.relay.records import CallRecords
+from holdfast.features.relay.response_buffer import ResponseBuffer, WhenSaved
+from holdfast.features.relay.surfaces import COMMENT, SURFACES
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import client_call_id
 from holdfast.interfaces.index import Index
@@ -23,11 +28,6 @@ from holdfast.server.access.request_secrets import begin_request, without_secret
 from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
 from holdfast.server.openai.client_tools import matched_results
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.relay.calls import names_to_join, names_to_keep
-from holdfast.server.relay.headers import SENT_UP, HeadersUp
-from holdfast.server.relay.output import RelayOutput, WhenSaved
-from holdfast.server.relay.records import CallRecords
-from holdfast.server.relay.surfaces import COMMENT, SURFACES
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.values import ClientToolResult
 from sabotage import Sabotage
@@ -116,7 +116,7 @@ def _request(key: str, headers: dict[bytes, bytes]) -> Request:
     return Request(scope)
 
 
-class SendsFirst(RelayOutput):
+class SendsFirst(ResponseBuffer):
     """Sends what its log doesn't have yet."""
 
     @override
@@ -124,7 +124,7 @@ class SendsFirst(RelayOutput):
         del when_saved
 
 
-async def check_a_kept_answer_is_on_disk_before_it_is_sent(kind: type[RelayOutput]) -> None:
+async def check_a_kept_answer_is_on_disk_before_it_is_sent(kind: type[ResponseBuffer]) -> None:
     output, saved = kind(SURFACES["chat"], NO_SECRETS), list[Callable[[], None]]()
     output.hold_until(saved.append)
     output.begin(200, {})
@@ -238,7 +238,7 @@ SABOTAGES = (
     Sabotage("P11", check_a_key_is_a_secret_in_whatever_header_it_comes, keys_sent, bearer_alone),
     Sabotage("P11", check_an_image_is_fetched_from_nowhere_inside, HttpsOnly, AnyAddress),
     Sabotage("P2", check_a_call_has_one_result, matched_results, takes_the_last),
-    Sabotage("P1", check_a_kept_answer_is_on_disk_before_it_is_sent, RelayOutput, SendsFirst),
+    Sabotage("P1", check_a_kept_answer_is_on_disk_before_it_is_sent, ResponseBuffer, SendsFirst),
     Sabotage("P2", check_a_record_is_on_disk_when_the_response_may_end, CallRecords, RecordsLater),
     Sabotage("P12", check_an_aborted_attempt_is_charged, AttemptMeter, ChargesReports),
     Sabotage("P6", check_a_budget_survives_a_restart, KeyBudgets, CountsSinceItsStart),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from features.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.usage import DAY_MS
@@ -18,7 +19,6 @@ from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.targets import Wire
 from holdfast.values import RELAY
-from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
 from tables import for_each_row
 

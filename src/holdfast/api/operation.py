@@ -43,6 +43,7 @@ class Operation:
     scopes: tuple[Scope, ...] = ("chat",)
     shows_files: bool = False  # from the folder of the run in the path
     any_workspace: str = ""  # why keys that can't use the folder of the run or session can still call it
+    may_relay: bool = False  # the body can be a model call, up to relay.body_bytes_max
     by_ticket: bool = False  # browsers can use a ticket instead of headers
     by_cookie: bool = False  # browsers can use only their cookie
 
@@ -110,20 +111,6 @@ START_ERRORS = {
     404: "response_not_found",
     409: "session_deleted, session_busy, response_rewound, workspace_moved, idempotency_key_conflict",
     429: "queue_full, budget_exhausted, budget_in_use, too_many_requests, upload_quota_reached",
-}
-RELAY_ERRORS = {
-    400: "invalid_request, invalid_json, or the provider's error",
-    404: "model_not_found",
-    413: "body_too_large",
-    415: "unsupported_encoding",
-    429: (
-        "rate_limited, budget_exhausted, budget_in_use or too_many_requests, with Retry-After; or the "
-        "provider's error"
-    ),
-    502: "connect_failed, dropped, malformed: the kind of the failure",
-    503: "overloaded, shutting_down",
-    504: "no_first_event, stalled, upload_stalled",
-    508: "relay_loop",
 }
 WHOLE_ERRORS = {
     413: "body_too_large, payload_too_large",

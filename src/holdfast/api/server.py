@@ -1,45 +1,12 @@
-"""Bodies for the relay, blobs, targets and server status."""
+"""Bodies for blobs, targets and server status."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
 from holdfast.api.scopes import Scope
-
-_Model: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, description="A relayed model, as listed by GET /v1/models.")
-]
-_Message: TypeAlias = Annotated[
-    dict[str, Any],
-    msgspec.Meta(
-        extra_json_schema={
-            "required": ["role", "content"],
-            "properties": {
-                "role": {"enum": ["user", "assistant"]},
-                "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]},
-            },
-        }
-    ),
-]
-
-
-class RelayBody(msgspec.Struct):
-    """A request body of the provider's API. Every field is forwarded."""
-
-    model: _Model
-
-
-class MessagesRequest(RelayBody):
-    """A request body of Anthropic's Messages API. Every field is forwarded."""
-
-    messages: Annotated[
-        list[_Message],
-        msgspec.Meta(
-            min_length=1, description="The last message is from the user. Content is text or blocks."
-        ),
-    ]
 
 
 class BlobStored(ResponseBody, frozen=True):

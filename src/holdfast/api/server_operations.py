@@ -9,7 +9,6 @@ from holdfast.api.operation import (
     EVENTS,
     ONCE,
     PROMPT_HEADER,
-    RELAY_ERRORS,
     SESSION_ERRORS,
     SESSION_HEADER,
     START_ERRORS,
@@ -221,57 +220,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         headers={**ONCE, **SESSION_HEADER, **CHAT_HEADERS, **PROMPT_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
-    ),
-    Operation(
-        "POST",
-        "/v1/messages",
-        "relay.messages",
-        tag="Relay",
-        summary=(
-            "Relay an Anthropic Messages request to a target, with Holdfast's timeouts and retries. An "
-            "unknown `model` goes to the first target with this protocol, or else to the first target. The "
-            "body is unchanged except for the model name. Errors use Anthropic's format. Agent names get "
-            "404 `route_not_served`."
-        ),
-        request=server.MessagesRequest,
-        responses={200: {"application/json": dict[str, Any], EVENTS: None}},
-        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
-        query={"beta": "Forwarded, like every other parameter."},
-        needs_request=True,
-        scopes=("relay",),
-    ),
-    Operation(
-        "POST",
-        "/v1/messages/count_tokens",
-        "relay.count_tokens",
-        tag="Relay",
-        summary=(
-            "Count input tokens at the provider. If the target uses another protocol, returns an estimate, "
-            "with the header `X-Holdfast-Estimate`."
-        ),
-        request=server.MessagesRequest,
-        responses={200: dict[str, Any]},
-        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
-        needs_request=True,
-        scopes=("relay",),
-    ),
-    Operation(
-        "POST",
-        "/v1/embeddings",
-        "relay.plain",
-        also=("/v1/completions",),
-        tag="Relay",
-        summary=(
-            "Relay an embeddings request, or a legacy completion at /v1/completions, to a target, with "
-            "Holdfast's timeouts and retries. The body is unchanged except for the model name. Not "
-            "available for agents or for targets with Anthropic's protocol. If the provider doesn't "
-            "support the route, you get its error."
-        ),
-        request=server.RelayBody,
-        responses={200: {"application/json": dict[str, Any], EVENTS: None}},
-        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
-        needs_request=True,
-        scopes=("relay",),
+        may_relay=True,
     ),
     Operation(
         "GET",
@@ -320,6 +269,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         headers={**ONCE, **SESSION_HEADER, **PROMPT_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
+        may_relay=True,
     ),
     Operation(
         "POST",
@@ -335,6 +285,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         responses={200: openai.InputTokens},
         errors={400: "invalid_request, invalid_json", 404: "response_not_found, model_not_found"},
         scopes=("chat", "relay"),
+        may_relay=True,
     ),
     Operation(
         "POST",
@@ -353,6 +304,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         headers=ONCE,
         needs_request=True,
         scopes=("chat", "relay"),
+        may_relay=True,
     ),
     Operation(
         "POST",

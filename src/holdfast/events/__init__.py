@@ -50,7 +50,6 @@ from holdfast.events.memory import ContextRead as ContextRead
 from holdfast.events.memory import MemoryProposed as MemoryProposed
 from holdfast.events.memory import MemoryRejected as MemoryRejected
 from holdfast.events.memory import MemoryWritten as MemoryWritten
-from holdfast.events.relay import RelayCalled as RelayCalled
 from holdfast.values import (
     ApprovalMode,
     CallFinish,
@@ -416,6 +415,27 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
     reasoning_tokens: int = 0
     cost_usd: float | None = None
     estimated: bool = False  # partly estimated, because the provider's report is incomplete
+
+
+class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
+    """The record of a relayed call: its API key, target and usage. Budgets and usage reports count it."""
+
+    call_id: str
+    key: str  # the name of the API key
+    wire: str  # the protocol of the client
+    model: str = ""  # the model name in the request
+    target: str = ""  # the target of the last attempt
+    outcome: Literal["completed", "failed", "cancelled"] = "completed"
+    failure: Failure | None = None
+    attempts: int = 0
+    ms: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False  # the provider reported no usage, so this is Holdfast's estimate
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):

@@ -55,10 +55,7 @@ class Metrics(Struct):
     cost_usd: dict[str, float] = field(default_factory=dict[str, float])  # by target
     first_token_s: dict[str, Histogram] = field(default_factory=dict[str, Histogram])  # by target
     tools: Counter[str] = field(default_factory=Counter[str])  # by ending
-    # Of relayed calls, by API key and target: how they ended, their tokens, their cost.
-    relay_calls: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
-    relay_tokens: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
-    relay_cost_usd: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    features: dict[str, Any] = field(default_factory=dict[str, Any])  # their own counters, by name
     commit_s: Histogram = field(default_factory=lambda: Histogram(COMMIT_S))
     open_attempts: dict[str, dict[str, OpenAttempt]] = field(
         default_factory=dict[str, dict[str, OpenAttempt]]
@@ -69,14 +66,6 @@ class Metrics(Struct):
         for row in rows:
             (self.runs_queued if row.status == "queued" else self.runs_active).add(row.run_id)
 
-    def relayed_usage(self, key: str, event: e.Usage) -> None:
-        """Add what a relayed call of an API key used."""
-        for direction, tokens in _directions(event):
-            self.relay_tokens[key, event.target, direction] += tokens
-        if event.cost_usd:
-            at = key, event.target
-            self.relay_cost_usd[at] = self.relay_cost_usd.get(at, 0.0) + event.cost_usd
-
     def add(self, *events: e.Event) -> None:
         """Add events that are on disk."""
         for event in events:
@@ -85,7 +74,8 @@ class Metrics(Struct):
                 count(self, event)
 
 
-def _directions(event: e.Usage) -> list[tuple[str, int]]:
+def tokens_by_direction(event: e.Usage) -> list[tuple[str, int]]:
+    """Return the kinds of tokens that a call used, with their counts."""
     counts = (
         ("input", event.input_tokens),
         ("output", event.output_tokens),
@@ -148,7 +138,7 @@ def _spoke(to: Metrics, event: e.RunEvent) -> None:
 
 
 def _used(to: Metrics, event: e.Usage) -> None:
-    for direction, tokens in _directions(event):
+    for direction, tokens in tokens_by_direction(event):
         to.tokens[event.target, direction] += tokens
     if event.cost_usd:
         to.cost_usd[event.target] = to.cost_usd.get(event.target, 0.0) + event.cost_usd

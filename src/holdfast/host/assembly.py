@@ -50,7 +50,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.app import ServerWork
 from holdfast.server.deps import RouteDeps
-from holdfast.server.options import ApiKey, Limits, RelayOptions, ServerOptions
+from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
@@ -351,13 +351,6 @@ def _options(
         workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         limits=limits_of(settings),
         model=parts.targets[0].model,
-        relay=RelayOptions(
-            models=settings.relay.models,
-            wait_s=settings.relay.wait_s,
-            headers=settings.relay.headers,
-            body_bytes_max=settings.relay.body_bytes_max,
-            keep=settings.relay.keep,
-        ),
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
@@ -366,9 +359,9 @@ def _options(
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,
         features={
-            one.name: one.part(one.configured)(settings)
+            one.name: one.part(one.configured)(settings) if one.configured else section
             for one in FEATURES.values()
-            if one.configured and getattr(settings, one.name)
+            if (section := getattr(settings, one.name, None))
         },
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
@@ -380,6 +373,7 @@ def limits_of(settings: Settings) -> Limits:
     limits = settings.server.limits
     return Limits(
         body_bytes_max=limits.body_bytes_max,
+        relayed_bytes_max=settings.relay.body_bytes_max,
         json_depth_max=limits.json_depth_max,
         content_parts_max=limits.content_parts_max,
         header_s=limits.header_s or NO_LIMIT_S,

@@ -62,7 +62,8 @@ def application(
         try_target=runtime.try_target,
         try_now=runtime.try_now,
         images=options.images or ImageUrls(),
-        relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
+        calls=runtime.calls,
+        call_targets=runtime.targets,
         tools_failed=lambda: opening is not None and opening.has_failed,
     )
     streams = Streams()

@@ -172,6 +172,13 @@ class Feature(Struct, frozen=True, kw_only=True):
     operations: str = ""
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    # Models besides the agents: a `ModelResolver` (server/model_names.py), made like a class of routes. It
+    # answers OpenAI-compatible requests that name one of them.
+    models: str = ""
+
+    # Prometheus metrics, from its counters in `metrics.features`: `(metrics: Metrics) -> Iterable[Metric]`.
+    metrics: str = ""
+
     # Owners of the feature's logs, by source: `async (log_id, fence, deps: RouteDeps) -> None`. A node runs
     # one for each log that it can claim.
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -182,8 +189,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Commands of `holdfast`, by name: a `typer.Typer` for a group, or a function (its first line is help).
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`.
-    # Called only if the section named like the feature isn't empty.
+    # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`, if
+    # the section named like the feature isn't empty. Without this function, the section itself.
     configured: str = ""
 
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.

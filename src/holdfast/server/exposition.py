@@ -13,6 +13,7 @@ from prometheus_client.core import (
 )
 
 from holdfast import __version__
+from holdfast.catalog import FEATURES
 from holdfast.folds.metrics import Histogram, Metrics
 
 _PREFIX = "holdfast_"
@@ -29,7 +30,9 @@ def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> byt
                 yield GaugeMetricFamily(_PREFIX + name, words, value=value)
             yield from _runs(metrics)
             yield from _models(metrics)
-            yield from _relay(metrics)
+            for feature in FEATURES.values():
+                if feature.metrics:
+                    yield from feature.part(feature.metrics)(metrics)
             yield _histogram("commit_seconds", "Time until events are on disk.", metrics.commit_s)
 
     registry = CollectorRegistry(auto_describe=False)
@@ -79,23 +82,6 @@ def _models(metrics: Metrics) -> Iterator[Metric]:
     for target, spread in list(metrics.first_token_s.items()):
         first.add_metric([target], _buckets(spread), spread.total)
     yield first
-
-
-def _relay(metrics: Metrics) -> Iterator[Metric]:
-    for name, words, label, counts in (
-        ("relay_calls", "Relayed calls, by ending.", "outcome", metrics.relay_calls),
-        ("relay_tokens", "Tokens used by relayed calls.", "direction", metrics.relay_tokens),
-    ):
-        family = CounterMetricFamily(_PREFIX + name, words, labels=["key", "target", label])
-        for labels, count in list(counts.items()):
-            family.add_metric(labels, count)
-        yield family
-    cost = CounterMetricFamily(
-        f"{_PREFIX}relay_cost_usd", "Cost of relayed calls, where it's known.", labels=["key", "target"]
-    )
-    for labels, spent in list(metrics.relay_cost_usd.items()):
-        cost.add_metric(labels, spent)
-    yield cost
 
 
 def _histogram(name: str, words: str, spread: Histogram) -> Metric:

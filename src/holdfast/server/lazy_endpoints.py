@@ -1,13 +1,13 @@
 """The endpoints of the API, each bound when its feature is first called, so that the start imports none."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
 
@@ -21,6 +21,8 @@ from holdfast.server.upkeep.purging import Purges
 
 if TYPE_CHECKING:
     from holdfast.server.runs.runs import RunRoutes
+
+_Routes = TypeVar("_Routes")
 
 # The module whose function `endpoints` binds the endpoints of a name's first part.
 FEATURES: Mapping[str, str] = MappingProxyType(
@@ -44,7 +46,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "processes": "sessions.endpoints",
         "quarantine": "quarantine",
         "queue": "sessions.endpoints",
-        "relay": "openai.endpoints",
         "responses": "openai.endpoints",
         "runs": "runs.endpoints",
         "sessions": "sessions.endpoints",
@@ -67,6 +68,13 @@ class RouteParts:
     purges: Purges
     disconnects: Disconnects
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _routes: dict[Any, Any] = field(default_factory=dict[Any, Any])  # by class
+
+    def routes(self, kind: "Callable[[RouteParts], _Routes]") -> "_Routes":
+        """Return the server's one object of a feature's class of routes, made on first use."""
+        if kind not in self._routes:
+            self._routes[kind] = kind(self)
+        return self._routes[kind]
 
     @cached_property
     def runs(self) -> "RunRoutes":
@@ -109,7 +117,7 @@ class LazyEndpoints:
         if first in FEATURES:
             return import_module(module_of(first)).endpoints(self._parts)
         feature = ROUTES[first]
-        routes = feature.part(feature.routes[first])(self._parts)
+        routes = self._parts.routes(feature.part(feature.routes[first]))
         names = [one.endpoint for one in OPERATIONS if one.endpoint.startswith(f"{first}.")]
         return {name: getattr(routes, name.removeprefix(f"{first}.")) for name in names}
 

@@ -1,6 +1,5 @@
 """The options of a server: who has access, from where, and all limits."""
 
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,7 +13,6 @@ from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
-from holdfast.values import RelayKeep
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
     from holdfast.models.call_deps import CallDeps
@@ -22,7 +20,6 @@ if TYPE_CHECKING:  # commands that only read keys load these options too, and ne
 
 
 MEBIBYTE = 1024 * 1024
-RELAYED_BYTES_MAX = 32 * MEBIBYTE
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -67,6 +64,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = _CONFIGURABLE.body_bytes_max
     blob_bytes_max: int = 25 * MEBIBYTE
+    relayed_bytes_max: int = 32 * MEBIBYTE  # the body of a model call that is relayed
     hook_bytes_max: int = MEBIBYTE  # one delivery to a webhook
     hook_s: float = 10.0  # how long it may take to arrive
     hooks_at_once: int = 8  # deliveries of one address that are being read
@@ -104,26 +102,6 @@ class Limits(Struct, frozen=True, kw_only=True):
         return max(self.live_after_s - silent_s, self.live_every_s)
 
 
-def _new_id() -> str:
-    return secrets.token_hex(8)
-
-
-class RelayOptions(Struct, frozen=True, kw_only=True):
-    """All options of the relay; without `calls`, nothing is relayed."""
-
-    calls: "CallDeps | None" = None
-    targets: tuple[Target, ...] = ()
-    models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    headers: tuple[str, ...] = ()  # further headers that go up
-    wait_s: float = 60.0  # a longer wait is left to the client
-    hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
-    keep_alive_s: float = 15.0
-    body_bytes_max: int = RELAYED_BYTES_MAX
-    keep: RelayKeep = "usage"
-    join_s: float = 30.0  # how long a call lives after its client has left, if a repeat may join it
-    server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed
-
-
 class ServerOptions(Struct, frozen=True, kw_only=True):
     """All options of a server; with `keys` None, anyone on this machine may use it."""
 
@@ -138,7 +116,8 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     public_url: str = ""  # of the page, for links; empty: the address that the client called
     one_user: Mapping[str, bool] = field(default_factory=dict[str, bool])  # by the key's name
     key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
-    relay: RelayOptions = field(default_factory=RelayOptions)
+    calls: "CallDeps | None" = None  # for features that call models by themselves
+    call_targets: tuple[Target, ...] = ()
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health

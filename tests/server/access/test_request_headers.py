@@ -7,9 +7,9 @@ import openai
 import pytest
 from multidict import CIMultiDict
 
+from features.relay.relaying import body_for, keyed, relaying, target_on
 from holdfast.chaos import ChaosServer, Say, Status
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from server.relay.relaying import body_for, keyed, relaying, target_on
 from serving import Setting, served, target_of
 from tables import for_each_row
 

@@ -6,9 +6,9 @@ import openai
 import pytest
 from msgspec.structs import replace
 
+from features.relay.relaying import openai_client, relaying, target_on
 from holdfast.chaos import CallTool, ChaosServer, Say, server_error
 from server.openai.official_client import client_of
-from server.relay.relaying import openai_client, relaying, target_on
 from server.toolbox import Counted
 from serving import Setting, served, target_of
 from tables import for_each_row

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from openai.resources.chat import Completions
 from openai.resources.responses import Responses
 
+from features.relay.relaying import body_for, relaying, target_on
 from holdfast.chaos import ChaosServer, Say
+from holdfast.features.relay.translation.requests import DROPPED, TRANSLATED
 from holdfast.server.openai.parameters import CHAT, RESPONSES, Parameters
-from holdfast.server.relay.translation.requests import DROPPED, TRANSLATED
 from holdfast.targets import SAMPLING, Wire
 from server.openai.official_client import client_of
-from server.relay.relaying import body_for, relaying, target_on
 from serving import served, target_of
 from tables import for_each_row
 

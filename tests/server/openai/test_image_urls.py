@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 from yarl import URL
 
+from features.relay.relaying import PATHS, relaying, target_on
 from fixed_pages import fixed_pages, page
 from holdfast.chaos import ChaosServer, Say
 from holdfast.policy.public_addresses import IPAddress
@@ -18,7 +19,6 @@ from holdfast.targets import Wire
 from holdfast.tools.web.addresses import AddressPolicy, UrlRefused, insist_on_form
 from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from server.openai.official_client import client_of
-from server.relay.relaying import PATHS, relaying, target_on
 from serving import Setting, served, target_of
 from tables import for_each_row
 

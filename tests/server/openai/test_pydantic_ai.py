@@ -14,8 +14,8 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from features.relay.relaying import anthropic_client, openai_client, relaying, target_on
 from holdfast.chaos import CallTool, ChaosServer, Drop, Say, Status
-from server.relay.relaying import anthropic_client, openai_client, relaying, target_on
 from tables import for_each_row
 
 Clients = tuple[AsyncOpenAI, AsyncAnthropic]

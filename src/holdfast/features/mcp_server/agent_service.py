@@ -19,7 +19,7 @@ from holdfast.folds.rows import RunRow
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
-from holdfast.server.relay.names import AGENT_NAMES
+from holdfast.server.model_names import AGENT_NAMES
 
 INSTRUCTIONS = (
     "Holdfast runs an AI agent with its own tools and workspace. `run_agent` sends it a task and returns "

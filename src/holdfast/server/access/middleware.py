@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
+from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, OPERATIONS, is_path_of, paths_of
 from holdfast.interfaces.ids import token_hex
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
@@ -34,11 +34,7 @@ _HOOKS = "/hooks/"
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _MCP_PATHS = paths_of("mcp.post")
 _is_file_path = is_path_of("files.write")
-_RELAYED = (
-    *("openai.complete", "relay.count_tokens", "relay.messages", "relay.plain"),
-    *("responses.compact", "responses.create", "responses.input_tokens"),
-)
-_RELAY_PATHS = frozenset(path for endpoint in _RELAYED for path in paths_of(endpoint))
+_RELAYED_PATHS = frozenset(path for one in OPERATIONS if one.may_relay for path in one.paths)
 SIGN_IN_BYTES_MAX = 4096
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -150,7 +146,6 @@ class AccessMiddleware:
         self._limits = options.limits
         self._incarnation = token_hex(8).encode()  # of this process, in the ids of its requests
         self._requests = itertools.count()
-        self._relay_bytes_max = max(options.limits.body_bytes_max, options.relay.body_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the application's lifespan."""
@@ -193,7 +188,7 @@ class AccessMiddleware:
                 _log.warning(
                     "request %s got status %d: %s", request_id.decode(), problem.status, problem.code
                 )
-            from holdfast.server.relay.surfaces import error_body  # the shapes of providers' errors
+            from holdfast.server.provider_formats import error_body
 
             wire = "anthropic" if scope["path"].startswith(_ANTHROPIC_PATH) else "chat"
             await response.send_whole(problem.status, error_body(problem, wire=wire), problem.headers)
@@ -262,12 +257,14 @@ class AccessMiddleware:
 
     def _bytes_max(self, path: str) -> int:
         """How large a body of this path may be."""
-        if path in _RELAY_PATHS:
-            return self._relay_bytes_max  # an agent's limit applies once the model is known
+        limits = self._limits
+        if path in _RELAYED_PATHS:
+            # An agent's limit applies once the model is known.
+            return max(limits.body_bytes_max, limits.relayed_bytes_max)
         if path.startswith(_HOOKS):
-            return self._limits.hook_bytes_max
+            return limits.hook_bytes_max
         is_upload = path in _UPLOAD_PATHS or _is_file_path(path)
-        return self._limits.blob_bytes_max if is_upload else self._limits.body_bytes_max
+        return limits.blob_bytes_max if is_upload else limits.body_bytes_max
 
     def _check_host(self, asked: _AccessHeaders) -> None:
         """Refuse DNS rebinding: a page whose DNS name points here sends that name as its host."""

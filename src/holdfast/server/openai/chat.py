@@ -26,7 +26,8 @@ from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import IncomingMessage, Sent
-from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.model_names import ModelNames, is_hermes
 from holdfast.server.openai.chats import chat_of, grace_s, session_of
 from holdfast.server.openai.client_tools import (
     ClientCall,
@@ -38,7 +39,7 @@ from holdfast.server.openai.client_tools import (
     said_before,
 )
 from holdfast.server.openai.messages import ClientInput, client_of, named_session, parse_messages
-from holdfast.server.openai.models import ModelNames, sampling_of
+from holdfast.server.openai.models import sampling_of
 from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.parameters import CHAT, ignored_fields, ignored_header
 from holdfast.server.openai.repeats import Repeats
@@ -50,7 +51,6 @@ from holdfast.server.openai.shapes import (
     encode,
     failed_response,
     headers_of,
-    is_hermes,
     page_of,
     problem_of_run,
     raw,
@@ -63,12 +63,10 @@ from holdfast.server.openai.shapes import (
 )
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import await_given_history
-from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_response, parsed
 from holdfast.server.transport.once import OnceKey, earlier_response, once_key
-from holdfast.server.upkeep.disconnects import Disconnects
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
 _PROGRESS = {"tool.started": "running", "tool.completed": "completed"}
@@ -78,18 +76,19 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class OpenAIChatRoutes:
     """The Chat Completions route."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
-        self._deps = deps
-        self._runs = runs
-        self._disconnects = disconnects
+    def __init__(self, parts: RouteParts, repeats: Repeats, names: ModelNames) -> None:
+        self._deps = parts.deps
+        self._runs = parts.runs
+        self._disconnects = parts.disconnects
         self._repeats = repeats
+        self._names = names
 
     async def complete(self, request: Request, body: bytes) -> Any:
         """POST /v1/chat/completions for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
         ignored = await ignored_fields(body, CHAT)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from holdfast.api.openai import InputItems
 from holdfast.folds.rows import RunRow
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.items import Item, item_id, text_part
+from holdfast.server.openai.items import Item, item_id
 from holdfast.server.problems import bad_request
+from holdfast.server.provider_formats import text_part
 from holdfast.server.transport.bodies import whole_number
 from holdfast.values import FilePart, HistoryMessage, ImagePart, Part, TextPart
 

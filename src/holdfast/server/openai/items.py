@@ -14,6 +14,7 @@ from typing_extensions import override
 from holdfast.folds.entries import ToolCard
 from holdfast.server.openai.client_tools import ClientCall
 from holdfast.server.openai.shapes import encode
+from holdfast.server.provider_formats import text_part
 
 Item: TypeAlias = dict[str, Any]
 SseEvent: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
@@ -174,8 +175,3 @@ def message_item(run_id: str, text: str, *, calls_before: int, status: ItemStatu
         "role": "assistant",
         "content": [text_part(text)] if status != "in_progress" else [],
     }
-
-
-def text_part(text: str) -> dict[str, Any]:
-    """The one part of a message."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}

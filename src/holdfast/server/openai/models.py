@@ -1,20 +1,17 @@
-"""The models that clients can name: agents, and the models that are relayed."""
+"""The routes under /v1/models, and the sampling options that a request passes to its model."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.openai import AnthropicModel, AnthropicModelList, ModelList, ModelShown, OpenAIRequest
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.shapes import is_hermes
-from holdfast.server.options import ServerOptions
+from holdfast.server.model_names import AGENT_OWNER, ModelNames, agent_model
 from holdfast.server.problems import Problem
-from holdfast.server.relay.names import AGENT_NAMES, AGENT_ON, RelayNames, agent_model
 from holdfast.server.transport.bodies import json_response
-from holdfast.targets import APPLIED_HERE, SAMPLING, Target
+from holdfast.targets import APPLIED_HERE, SAMPLING
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
 # Many clients always send these, and they change nothing.
@@ -29,81 +26,21 @@ _USUAL: Mapping[str, object] = MappingProxyType(
         "verbosity": "medium",
     }
 )
-LISTED_IN_ERRORS_MAX = 20
-AGENT, RELAYED = "holdfast", "holdfast-relay"  # who a listed model belongs to
-
-
-class ModelNames(Struct, frozen=True):
-    """Which names run an agent, and which are relayed."""
-
-    options: ServerOptions
-
-    @property
-    def _relay(self) -> RelayNames:
-        relay = self.options.relay
-        return RelayNames(relay.targets if relay.calls is not None else (), relay.models)
-
-    def relayed(self, name: str) -> tuple[Target, ...]:
-        """The targets behind a relayed name; empty if it runs an agent or isn't known."""
-        return self._relay.targets_of(name)
-
-    def relayed_for(self, name: str | None, request: Request) -> tuple[Target, ...]:
-        """The same for a request.
-
-        Clients of hermes-agent always get the agent, because hermes-agent ignores the name.
-        """
-        return () if not name or is_hermes(request) else self.relayed(name)
-
-    def default_of(self, wire: str) -> tuple[Target, ...]:
-        """The target for a surface that relays whatever the name is."""
-        return self._relay.default_of(wire)
-
-    def agents(self) -> list[str]:
-        """The names that run an agent, as they are listed."""
-        own = () if self.relayed(self.options.model) else (self.options.model,)
-        on = [AGENT_ON + target.name for target in self.options.targets()]
-        return list(dict.fromkeys([*own, AGENT_NAMES[0], *on]))
-
-    def is_agent(self, name: str) -> bool:
-        """Whether the name runs an agent; some do that aren't listed."""
-        return name in AGENT_NAMES or name in self.agents()
-
-    def owner_of(self, name: str) -> str:
-        """Return the model's owner; empty if the model is unknown."""
-        return AGENT if self.is_agent(name) else RELAYED if self.relayed(name) else ""
-
-    def listed(self) -> dict[str, str]:
-        """Every name that can be listed, and who it belongs to."""
-        relayed = [name for name in self._relay.listed() if name not in self.agents()]
-        return dict.fromkeys(self.agents(), AGENT) | dict.fromkeys(relayed, RELAYED)
-
-    def insist_on_agent(self, name: str | None, request: Request) -> None:
-        """Raise a Problem if a client names an agent that this server doesn't have."""
-        if name and not is_hermes(request) and not self.is_agent(name):
-            raise self.not_found(name)
-
-    def not_found(self, name: str) -> Problem:
-        """No such model."""
-        known = ", ".join(list(self.listed())[:LISTED_IN_ERRORS_MAX])
-        return Problem(
-            404,
-            f"Model not found: {name[:100]}. This server has: {known}",
-            code="model_not_found",
-            param="model",
-        )
 
 
 class OpenAIModelRoutes:
     """The routes under /v1/models."""
 
-    def __init__(self, deps: RouteDeps) -> None:
-        self._names = ModelNames(deps.options)
+    def __init__(self, names: ModelNames) -> None:
+        self._names = names
 
     async def list(self, request: Request) -> Response:
         """GET /v1/models; for Anthropic's clients in its shape, without agents, which they can't run."""
         listed = self._names.listed()
         if "anthropic-version" in request.headers:
-            models = tuple(_shown_to_anthropic(name) for name, owner in listed.items() if owner == RELAYED)
+            models = tuple(
+                _shown_to_anthropic(name) for name, owner in listed.items() if owner != AGENT_OWNER
+            )
             ids = [model.id for model in models] or [None]
             return json_response(
                 AnthropicModelList(data=models, has_more=False, first_id=ids[0], last_id=ids[-1])
@@ -115,7 +52,7 @@ class OpenAIModelRoutes:
         name: str = request.path_params["model"]
         owner = self._names.owner_of(name)
         by_anthropic = "anthropic-version" in request.headers
-        if not owner or (by_anthropic and owner != RELAYED):
+        if not owner or (by_anthropic and owner == AGENT_OWNER):
             raise self._names.not_found(name)
         if by_anthropic:
             return json_response(_shown_to_anthropic(name))

@@ -24,10 +24,8 @@ from holdfast.server.openai.items import (
     function_call,
     function_call_events,
     message_item,
-    text_part,
 )
 from holdfast.server.openai.output_format import shown_format
-from holdfast.server.openai.response_fields import response_fields
 from holdfast.server.openai.shapes import (
     BREAK,
     RunStreamView,
@@ -38,6 +36,7 @@ from holdfast.server.openai.shapes import (
     waiting_text,
 )
 from holdfast.server.problems import Problem
+from holdfast.server.provider_formats import response_fields, text_part
 from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
 from holdfast.server.streams.waiting import ResponseSpan

@@ -16,7 +16,8 @@ from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.model_names import ModelNames, is_hermes
 from holdfast.server.openai.client_tools import (
     Declared,
     declared_tools,
@@ -25,7 +26,7 @@ from holdfast.server.openai.client_tools import (
 )
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import ClientInput, client_of, named_session, parse_messages
-from holdfast.server.openai.models import ModelNames, sampling_of
+from holdfast.server.openai.models import sampling_of
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.parameters import RESPONSES, ignored_fields, ignored_header
 from holdfast.server.openai.references import resolve_references
@@ -36,7 +37,6 @@ from holdfast.server.openai.shapes import (
     OpenAIStream,
     failed_response,
     headers_of,
-    is_hermes,
     page_of,
     raw,
     response_failed,
@@ -54,11 +54,9 @@ from holdfast.server.runs.history import (
     response_row,
 )
 from holdfast.server.runs.requests import given_history
-from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_response, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_response, once_key
-from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import HistoryMessage
 
 _log = logging.getLogger(__name__)
@@ -77,18 +75,19 @@ class ResponseNote(msgspec.Struct, omit_defaults=True):
 class OpenAIResponsesRoutes:
     """The routes under /v1/responses."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
-        self._deps = deps
-        self._runs = runs
-        self._disconnects = disconnects
+    def __init__(self, parts: RouteParts, repeats: Repeats, names: ModelNames) -> None:
+        self._deps = parts.deps
+        self._runs = parts.runs
+        self._disconnects = parts.disconnects
         self._repeats = repeats
+        self._names = names
 
     async def create(self, request: Request, body: bytes) -> Any:
         """POST /v1/responses for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ResponsesRequest)
         ignored = await ignored_fields(body, RESPONSES)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:

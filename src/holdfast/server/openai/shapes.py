@@ -18,11 +18,11 @@ from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
+from holdfast.server.model_names import agent_model, is_hermes
 from holdfast.server.openai.client_tools import Declared
 from holdfast.server.openai.messages import client_of
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.relay.names import agent_model
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
@@ -199,11 +199,6 @@ def is_task(request: Request) -> bool:
 def page_of(request: Request, session_id: str, options: ServerOptions) -> str:
     """The address of the session on the page."""
     return f"{options.public_url or str(request.base_url).rstrip('/')}/s/{quote(session_id, safe='')}"
-
-
-def is_hermes(request: Request) -> bool:
-    """Whether one of hermes' own clients asks; they name their session, or its key, in a header."""
-    return any(name.startswith(b"x-hermes-") for name, _ in request.scope["headers"])
 
 
 def source_of(session_id: str) -> str:

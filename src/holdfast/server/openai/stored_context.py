@@ -11,23 +11,21 @@ from holdfast.folds.entries import Notice
 from holdfast.folds.rows import RunRow
 from holdfast.messages import ModelRequest, ToolSpec, UserMessage
 from holdfast.runner.inbox import IncomingMessage
-from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
+from holdfast.server.model_names import ModelNames
 from holdfast.server.openai.client_tools import declared_tools
 from holdfast.server.openai.input_items import history_item
 from holdfast.server.openai.items import item_id
 from holdfast.server.openai.messages import GivenContext, parse_context, summary_token
-from holdfast.server.openai.models import ModelNames
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.response_view import usage_shown
 from holdfast.server.openai.shapes import failed_response, headers_of, response_failed, without_prompt
 from holdfast.server.problems import bad_request
 from holdfast.server.runs.history import await_continuation, await_session_history, response_id
-from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_response, parsed
 from holdfast.server.transport.once import earlier_response, once_key
-from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import COMPACT, OPENAI, HistoryMessage, RunSettings
 
 ESTIMATE = {"X-Holdfast-Estimate": "true"}
@@ -36,16 +34,17 @@ ESTIMATE = {"X-Holdfast-Estimate": "true"}
 class OpenAIContextRoutes:
     """POST /v1/responses/input_tokens and /compact for an agent."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
-        self._deps = deps
-        self._runs = runs
-        self._disconnects = disconnects
+    def __init__(self, parts: RouteParts, names: ModelNames) -> None:
+        self._deps = parts.deps
+        self._runs = parts.runs
+        self._disconnects = parts.disconnects
+        self._names = names
 
     async def input_tokens(self, request: Request, body: bytes) -> Any:
         """POST /v1/responses/input_tokens for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, InputTokensRequest)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        self._names.insist_on_agent(wanted.model, request)
         session_id = wanted.conversation_name
         given = await self._given(wanted.input, wanted.previous_response_id or "", session_id=session_id)
         brought = {
@@ -74,7 +73,7 @@ class OpenAIContextRoutes:
         """POST /v1/responses/compact for an agent: a separate run in a new session."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, CompactResponseRequest)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:

@@ -1,1 +1,0 @@
-"""The relay: model calls of other programs, passed on with Holdfast's deadlines, gates and retries."""
