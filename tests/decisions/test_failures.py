@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from decisions.failing import KEY, NOW_MS, TARGET, deadline, failed
 from holdfast.decisions.deadlines import Deadline, DeadlineKind, Why
 from holdfast.decisions.failure_rules import RULES, Break, Stage
-from holdfast.decisions.failures import TREATMENTS, Classified, Facts, again_of, classify
-from holdfast.decisions.output_room import output_room
+from holdfast.decisions.failures import TREATMENTS, Classified, Facts, again_of, classify, output_room
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.values import FailureKind

@@ -1,5 +1,6 @@
 """Failures of model calls: the table of their classes, and the function that finds the class."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
@@ -17,7 +18,6 @@ from holdfast.decisions.failure_texts import (
     proxy_place,
     setting_of,
 )
-from holdfast.decisions.output_room import ROOM_TOKENS_MIN, output_room
 from holdfast.decisions.server_time import server_time
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.targets import Target
@@ -30,6 +30,35 @@ Silence: TypeAlias = Literal["counts", "neutral", "answers"]
 
 REDIRECTS = range(300, 400)
 PROXY_WANTS_LOGIN = 407
+ROOM_TOKENS_MIN = 1_024  # less than this isn't enough for an answer
+
+# Error texts that say how many tokens are left for an answer: the window minus the request, or the cap.
+_WINDOW = r"maximum context length is (?P<window>\d{1,9}) tokens"
+_USED = r"(?P<used>\d{1,9})"
+_ANY = r"\d{1,9}"
+_PARTS = (
+    rf"\({_USED} (?:in the messages|of text input)(?:, (?P<more>{_ANY}) (?:in the functions|of tool input))?"
+)
+
+WINDOWS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        rf"exceed context limit: {_USED} \+ {_ANY} > (?P<window>\d{{1,9}})",
+        rf"{_WINDOW} and your request has {_USED} input",
+        rf"{_WINDOW}\. however, you requested {_ANY} output tokens and your prompt contains at least {_USED}",
+        rf"{_WINDOW}\. however, you requested (?:about )?{_ANY} tokens {_PARTS}",
+    )
+)
+CAPS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"supports at most (?P<cap>\d{1,9}) completion tokens",
+        r"max_tokens: \d{1,9} > (?P<cap>\d{1,9}), which is the maximum",
+        r"valid range of max_tokens is \[1, (?P<cap>\d{1,9})\]",
+        r"max_(?:completion_)?tokens[^.]{0,60} must be less than or equal to `?(?P<cap>\d{1,9})",
+        r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d{1,9})",
+    )
+)
 
 
 class Treatment(msgspec.Struct, frozen=True):
@@ -321,3 +350,17 @@ def _wait_asked(seen: _Seen) -> str:
 def _clause(text: str, target: Target) -> str:
     """Someone else's text without its final punctuation, so that ours can follow."""
     return provider_text(text, target).rstrip(" .;:")
+
+
+def output_room(text: str) -> int | None:
+    """The number of tokens that a text in lower case leaves for an answer; None if it doesn't say."""
+    for pattern in WINDOWS:
+        found = pattern.search(text)
+        if found:
+            used = int(found["used"]) + int(found.groupdict().get("more") or 0)
+            return int(found["window"]) - used
+    for pattern in CAPS:
+        found = pattern.search(text)
+        if found:
+            return int(found["cap"])
+    return None
