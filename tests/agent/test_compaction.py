@@ -16,7 +16,7 @@ from holdfast.chaos import (
     Wait,
     context_overflow,
 )
-from holdfast.folds.entries import Person
+from holdfast.folds.entries import Person, Text
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryStore
@@ -91,6 +91,10 @@ async def test_a_provider_that_says_the_conversation_is_too_long_is_asked_again_
         log = await world.until("s", e.RunEnded, times=2)
         assert answer(log, run_id) == "yes"
         assert kinds(log).count(e.ContextCompacted) == 1
+        assert kinds(log).count(e.CallStarted) == 3  # two answers and the summary
+        assert len(chaos.seen.requests) == 4  # the one that was too long, too
+        people_see = fold((record.seq, record.event) for record in log)
+        assert [entry.text for entry in people_see.entries if isinstance(entry, Text)] == ["yes", "yes"]
 
 
 async def test_what_cannot_be_made_shorter_is_sent_as_it_is_and_not_summed_up_without_end() -> None:

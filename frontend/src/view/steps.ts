@@ -60,6 +60,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
       run.answers = (event.purpose ?? "answer") === "answer";
       return forgetSegments(run);
     case "attempt.started":
+      run.answers ||= event.call_id !== run.call_id; // continues after a summary that it needed
       run.call_id = event.call_id;
       run.attempt_id = event.attempt_id;
       run.target = event.target;

@@ -151,7 +151,7 @@ def _outcome_of(answer: Answer | NoAnswer | None, view: SharedFold, run: Run) ->
         answer is not None
         and answer.finish == "stop"
         and bool(answer.text.strip())
-        and run.answers  # not if the log has a summary that this call needed
+        and run.answers
         and not (run.tools or run.settings.output or view.session.parent)
         and not view.session.inbox.steers(run.run_id)
         and may_end(run, run.updated_ms) is None

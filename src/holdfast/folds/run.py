@@ -322,7 +322,10 @@ def _call_ended(run: Run, event: e.CallEnded) -> None:
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
-    run.call_id = event.call_id
+    if event.call_id != run.call_id:
+        # The call continues after a summary that it needed, which was another call.
+        run.call_id = event.call_id
+        run.answers, run.finish = True, None
     run.attempt_id = event.attempt_id
     run.attempt_is_open = True
     run.target = event.target

@@ -109,6 +109,7 @@ def _call_started(run: RunView, _: int, event: e.CallStarted) -> None:
 
 
 def _attempt_started(run: RunView, _: int, event: e.AttemptStarted) -> None:
+    run.answers = run.answers or event.call_id != run.call_id  # continues after a summary that it needed
     run.call_id, run.attempt_id, run.target = event.call_id, event.attempt_id, event.target
     run.texts, run.thoughts = {}, {}
 

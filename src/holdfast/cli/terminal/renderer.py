@@ -65,6 +65,7 @@ class Renderer:
     _thinking_since_ms: int = 0
     _thoughts_told: set[int] = field(default_factory=set[int])
     _is_answer: bool = True
+    _call_id: str = ""
     _messages: dict[str, str] = field(default_factory=dict[str, str])  # of runs that wait
     _pause: e.QueuePaused | None = None  # of the queue, until it is resumed
     _held: set[str] = field(default_factory=set[str])  # runs that don't start before that
@@ -178,10 +179,12 @@ class Renderer:
     def call_started(self, event: e.CallStarted) -> str:
         """Titles and summaries are calls too, and no part of the conversation."""
         self._is_answer = event.purpose == "answer"
+        self._call_id = event.call_id
         return ""
 
-    def attempt_started(self, _: e.AttemptStarted) -> str:
-        """A connection is made."""
+    def attempt_started(self, event: e.AttemptStarted) -> str:
+        """A connection is made, perhaps for a call that needed a summary first."""
+        self._is_answer = self._is_answer or event.call_id != self._call_id
         self._thoughts_told.clear()
         return ""
 
