@@ -21,6 +21,7 @@ from sabotage.paths import SABOTAGES as OF_PATHS
 from sabotage.powers import SABOTAGES as OF_POWERS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
 from sabotage.relay import SABOTAGES as OF_RELAY
+from sabotage.run_logs import SABOTAGES as OF_RUN_LOGS
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
 from sabotage.slack import SABOTAGES as OF_SLACK
@@ -40,6 +41,7 @@ SABOTAGES = (
     *OF_POWERS,
     *OF_PROGRAMS,
     *OF_RELAY,
+    *OF_RUN_LOGS,
     *OF_RUNS,
     *OF_SERVERS,
     *OF_SLACK,

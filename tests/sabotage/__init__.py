@@ -6,7 +6,8 @@ see, `children.py` delegation, `confinement.py` the sandbox, `deliveries.py` the
 `mcp.py` the agent as a tool of others,
 `nodes.py` servers that share a store, `parts.py` single functions and classes, `paths.py` the handling of
 files and repositories, `powers.py` what agents learn and plan, `programs.py` what an agent inside another
-program relies on, `relay.py` the accounts of relayed calls, `runs.py` a process that runs agents,
+program relies on, `relay.py` the accounts of relayed calls, `run_logs.py` the log of a run, `runs.py` a
+process that runs agents,
 `servers.py` what clients see over HTTP, `slack.py` a Slack channel, `undo.py` what is taken back. Wrong
 stores are in journal/sabotage_journal.py.
 """
