@@ -941,198 +941,6 @@ export interface QuarantineDeleted {
   readonly deleted: true;
 }
 
-/** An OpenAI chat completion. */
-export interface ChatCompletion {
-  readonly id: string;
-  readonly object: "chat.completion";
-  readonly created: number;
-  readonly model: string;
-  readonly choices: readonly ChatChoice[];
-  readonly usage: ChatUsage;
-  readonly holdfast?: PersonNeeded;
-}
-
-/** The only choice of a chat completion. */
-export interface ChatChoice {
-  readonly index: number;
-  readonly message: ChatMessage;
-  readonly logprobs: null;
-  readonly finish_reason: "content_filter" | "length" | "stop" | "tool_calls";
-}
-
-/** The answer of a chat completion. */
-export interface ChatMessage {
-  readonly role: "assistant";
-  readonly content: string | null;
-  readonly refusal: string | null;
-  readonly annotations: readonly Readonly<Record<string, unknown>>[];
-  readonly tool_calls?: readonly ToolCallShown[];
-}
-
-/** A call to a client-supplied tool, which the client runs. */
-export interface ToolCallShown {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: ChatFunction;
-}
-
-/** The function of a tool call, with its arguments as JSON text. */
-export interface ChatFunction {
-  readonly name: string;
-  readonly arguments: string;
-}
-
-/** Usage of a chat completion. */
-export interface ChatUsage {
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly total_tokens: number;
-  readonly prompt_tokens_details: PromptTokensDetails;
-  readonly completion_tokens_details: OutputTokensDetails;
-}
-
-/** Input tokens from the provider's cache. */
-export interface PromptTokensDetails {
-  readonly cached_tokens: number;
-  readonly cache_write_tokens: number;
-}
-
-/** Output tokens used for reasoning. */
-export interface OutputTokensDetails {
-  readonly reasoning_tokens: number;
-}
-
-/** The run is waiting for a person. This client can't answer, so only the response ends. */
-export interface PersonNeeded {
-  readonly waiting_for: "approval" | "question";
-  readonly id: string;
-  readonly run_id: string;
-  readonly text: string;
-  readonly url: string;
-}
-
-/** All models in OpenAI's format. */
-export interface ModelList {
-  readonly object: "list";
-  readonly data: readonly ModelShown[];
-}
-
-/** A name that `model` accepts. */
-export interface ModelShown {
-  readonly id: string;
-  readonly object: "model";
-  readonly created: number;
-  readonly owned_by: string;
-}
-
-/** All models in Anthropic's format. */
-export interface AnthropicModelList {
-  readonly data: readonly AnthropicModel[];
-  readonly has_more: boolean;
-  readonly first_id: string | null;
-  readonly last_id: string | null;
-}
-
-/** A model in Anthropic's format. */
-export interface AnthropicModel {
-  readonly type: "model";
-  readonly id: string;
-  readonly display_name: string;
-  readonly created_at: string;
-}
-
-/** An OpenAI response. */
-export interface ResponseShown {
-  readonly id: string;
-  readonly object: "response";
-  readonly created_at: number;
-  readonly status: "cancelled" | "completed" | "failed" | "in_progress" | "incomplete" | "queued";
-  readonly error: Readonly<Record<string, string>> | null;
-  readonly incomplete_details: Readonly<Record<string, string>> | null;
-  readonly background: boolean;
-  readonly conversation: Readonly<Record<string, string>> | null;
-  readonly instructions: string | null;
-  readonly max_output_tokens: number | null;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly model: string;
-  readonly output: readonly Readonly<Record<string, unknown>>[];
-  readonly parallel_tool_calls: boolean;
-  readonly previous_response_id: string | null;
-  readonly reasoning: Readonly<Record<string, string | null>>;
-  readonly store: boolean;
-  readonly temperature: number;
-  readonly text: Readonly<Record<string, unknown>>;
-  readonly tool_choice: string | Readonly<Record<string, string>>;
-  readonly tools: readonly Readonly<Record<string, unknown>>[];
-  readonly top_p: number;
-  readonly truncation: string;
-  readonly usage: ResponseUsage | null;
-  readonly completed_at: number | null;
-  readonly presence_penalty: number;
-  readonly frequency_penalty: number;
-  readonly top_logprobs: number;
-  readonly max_tool_calls: number | null;
-  readonly service_tier: string;
-  readonly safety_identifier: string | null;
-  readonly prompt_cache_key: string | null;
-  readonly holdfast?: PersonNeeded;
-}
-
-/** Usage of a response. */
-export interface ResponseUsage {
-  readonly input_tokens: number;
-  readonly input_tokens_details: PromptTokensDetails;
-  readonly output_tokens: number;
-  readonly output_tokens_details: OutputTokensDetails;
-  readonly total_tokens: number;
-}
-
-/** The number of input tokens. */
-export interface InputTokens {
-  readonly object: "response.input_tokens";
-  readonly input_tokens: number;
-}
-
-/** A conversation, reduced to its user messages and a summary. */
-export interface CompactedResponse {
-  readonly id: string;
-  readonly object: "response.compaction";
-  readonly created_at: number;
-  readonly output: readonly Readonly<Record<string, unknown>>[];
-  readonly usage: ResponseUsage;
-}
-
-/** A session as an OpenAI conversation. */
-export interface ConversationShown {
-  readonly id: string;
-  readonly object: "conversation";
-  readonly created_at: number;
-  readonly metadata: Readonly<Record<string, string>>;
-}
-
-/** The session is deleted. */
-export interface DeletedConversation {
-  readonly id: string;
-  readonly object: "conversation.deleted";
-  readonly deleted: true;
-}
-
-/** A list of OpenAI response items. */
-export interface InputItems {
-  readonly object: "list";
-  readonly data: readonly Readonly<Record<string, unknown>>[];
-  readonly first_id: string | null;
-  readonly last_id: string | null;
-  readonly has_more: boolean;
-}
-
-/** The response is permanently hidden. */
-export interface DeletedResponse {
-  readonly id: string;
-  readonly object: "response.deleted";
-  readonly deleted: true;
-}
-
 /** All targets, default first. */
 export interface TargetList {
   readonly object: "list";
@@ -1596,6 +1404,198 @@ export interface HookAccepted {
   readonly id: string;
   readonly accepted: true;
   readonly repeated?: boolean;
+}
+
+/** An OpenAI chat completion. */
+export interface ChatCompletion {
+  readonly id: string;
+  readonly object: "chat.completion";
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly ChatChoice[];
+  readonly usage: ChatUsage;
+  readonly holdfast?: PersonNeeded;
+}
+
+/** The only choice of a chat completion. */
+export interface ChatChoice {
+  readonly index: number;
+  readonly message: ChatMessage;
+  readonly logprobs: null;
+  readonly finish_reason: "content_filter" | "length" | "stop" | "tool_calls";
+}
+
+/** The answer of a chat completion. */
+export interface ChatMessage {
+  readonly role: "assistant";
+  readonly content: string | null;
+  readonly refusal: string | null;
+  readonly annotations: readonly Readonly<Record<string, unknown>>[];
+  readonly tool_calls?: readonly ToolCallShown[];
+}
+
+/** A call to a client-supplied tool, which the client runs. */
+export interface ToolCallShown {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: ChatFunction;
+}
+
+/** The function of a tool call, with its arguments as JSON text. */
+export interface ChatFunction {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** Usage of a chat completion. */
+export interface ChatUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: PromptTokensDetails;
+  readonly completion_tokens_details: OutputTokensDetails;
+}
+
+/** Input tokens from the provider's cache. */
+export interface PromptTokensDetails {
+  readonly cached_tokens: number;
+  readonly cache_write_tokens: number;
+}
+
+/** Output tokens used for reasoning. */
+export interface OutputTokensDetails {
+  readonly reasoning_tokens: number;
+}
+
+/** The run is waiting for a person. This client can't answer, so only the response ends. */
+export interface PersonNeeded {
+  readonly waiting_for: "approval" | "question";
+  readonly id: string;
+  readonly run_id: string;
+  readonly text: string;
+  readonly url: string;
+}
+
+/** All models in OpenAI's format. */
+export interface ModelList {
+  readonly object: "list";
+  readonly data: readonly ModelShown[];
+}
+
+/** A name that `model` accepts. */
+export interface ModelShown {
+  readonly id: string;
+  readonly object: "model";
+  readonly created: number;
+  readonly owned_by: string;
+}
+
+/** All models in Anthropic's format. */
+export interface AnthropicModelList {
+  readonly data: readonly AnthropicModel[];
+  readonly has_more: boolean;
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+}
+
+/** A model in Anthropic's format. */
+export interface AnthropicModel {
+  readonly type: "model";
+  readonly id: string;
+  readonly display_name: string;
+  readonly created_at: string;
+}
+
+/** An OpenAI response. */
+export interface ResponseShown {
+  readonly id: string;
+  readonly object: "response";
+  readonly created_at: number;
+  readonly status: "cancelled" | "completed" | "failed" | "in_progress" | "incomplete" | "queued";
+  readonly error: Readonly<Record<string, string>> | null;
+  readonly incomplete_details: Readonly<Record<string, string>> | null;
+  readonly background: boolean;
+  readonly conversation: Readonly<Record<string, string>> | null;
+  readonly instructions: string | null;
+  readonly max_output_tokens: number | null;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly model: string;
+  readonly output: readonly Readonly<Record<string, unknown>>[];
+  readonly parallel_tool_calls: boolean;
+  readonly previous_response_id: string | null;
+  readonly reasoning: Readonly<Record<string, string | null>>;
+  readonly store: boolean;
+  readonly temperature: number;
+  readonly text: Readonly<Record<string, unknown>>;
+  readonly tool_choice: string | Readonly<Record<string, string>>;
+  readonly tools: readonly Readonly<Record<string, unknown>>[];
+  readonly top_p: number;
+  readonly truncation: string;
+  readonly usage: ResponseUsage | null;
+  readonly completed_at: number | null;
+  readonly presence_penalty: number;
+  readonly frequency_penalty: number;
+  readonly top_logprobs: number;
+  readonly max_tool_calls: number | null;
+  readonly service_tier: string;
+  readonly safety_identifier: string | null;
+  readonly prompt_cache_key: string | null;
+  readonly holdfast?: PersonNeeded;
+}
+
+/** Usage of a response. */
+export interface ResponseUsage {
+  readonly input_tokens: number;
+  readonly input_tokens_details: PromptTokensDetails;
+  readonly output_tokens: number;
+  readonly output_tokens_details: OutputTokensDetails;
+  readonly total_tokens: number;
+}
+
+/** The number of input tokens. */
+export interface InputTokens {
+  readonly object: "response.input_tokens";
+  readonly input_tokens: number;
+}
+
+/** A conversation, reduced to its user messages and a summary. */
+export interface CompactedResponse {
+  readonly id: string;
+  readonly object: "response.compaction";
+  readonly created_at: number;
+  readonly output: readonly Readonly<Record<string, unknown>>[];
+  readonly usage: ResponseUsage;
+}
+
+/** A session as an OpenAI conversation. */
+export interface ConversationShown {
+  readonly id: string;
+  readonly object: "conversation";
+  readonly created_at: number;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** The session is deleted. */
+export interface DeletedConversation {
+  readonly id: string;
+  readonly object: "conversation.deleted";
+  readonly deleted: true;
+}
+
+/** A list of OpenAI response items. */
+export interface InputItems {
+  readonly object: "list";
+  readonly data: readonly Readonly<Record<string, unknown>>[];
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+  readonly has_more: boolean;
+}
+
+/** The response is permanently hidden. */
+export interface DeletedResponse {
+  readonly id: string;
+  readonly object: "response.deleted";
+  readonly deleted: true;
 }
 
 /** The response to a JSON-RPC request: a result or an error. */

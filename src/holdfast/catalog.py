@@ -26,6 +26,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
     Shipped("relay"),
+    Shipped("openai"),
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("acp"),

@@ -166,7 +166,7 @@ def required_by_the_client() -> dict[str, set[str]]:
     native = [
         kind
         for kind in kinds
-        if hasattr(kind, "__struct_fields__") and kind.__module__ != "holdfast.api.openai"
+        if hasattr(kind, "__struct_fields__") and kind.__module__ != "holdfast.features.openai.bodies"
     ]
     return {
         kind.__name__: {field.encode_name for field in struct.fields if field.required}

@@ -113,6 +113,17 @@ async def test_agents_answer_on_the_openai_routes_without_the_relay(tmp_path: Pa
             assert status == 404
 
 
+async def test_the_relay_serves_its_own_routes_without_those_of_openai(tmp_path: Path) -> None:
+    async with ChaosServer(choose=script) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path, command=without("openai", tmp_path)) as server:
+            asked = {"model": "main", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
+            status, message = await server.call("POST", "/v1/messages", asked)
+            assert (status, message["content"][0]["text"]) == (200, "ok")
+            status, _ = await server.call("POST", "/v1/chat/completions", asked)
+            assert status == 404
+
+
 async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_name(tmp_path: Path) -> None:
     """P13: a run that may only read until its plan is accepted never goes on without plan mode."""
     async with ChaosServer(choose=script) as chaos:

@@ -26,8 +26,8 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.middleware import keys_sent
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
-from holdfast.server.openai.client_tools import matched_results
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.client_tools import matched_results
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.values import ClientToolResult
 from sabotage import Sabotage

@@ -13,6 +13,7 @@ from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
+from holdfast.features.openai.chats import FrontEndChat, Turn
 from holdfast.interfaces.index import ListedSession, StoredResponse
 from holdfast.interfaces.journal import Fence, Pace, Record, Store
 from holdfast.journal.follow import Follower
@@ -20,7 +21,6 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.server.openai.chats import FrontEndChat, Turn
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.server.streams.hermes import TERMINAL_NAMES
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames

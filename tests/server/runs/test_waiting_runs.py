@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from features.openai.official_client import client_of
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.policy.tool_names import ASK_USER
-from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 

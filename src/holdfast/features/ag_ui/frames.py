@@ -20,7 +20,7 @@ from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.client_tools import client_calls
+from holdfast.server.runs.client_tools import client_calls
 from holdfast.server.streams import hermes
 from holdfast.server.streams.span_feed import SpanFeed
 from holdfast.server.streams.waiting import ResponseSpan

@@ -9,7 +9,6 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from holdfast import events as e
-from holdfast.api.openai import OpenAIRequest
 from holdfast.features.ag_ui.bodies import AgUiOptions, InterruptAnswer, RunAgentInput
 from holdfast.features.ag_ui.frames import AgUiFeed, AgUiView
 from holdfast.features.ag_ui.messages import chat_messages
@@ -20,17 +19,17 @@ from holdfast.runner.asks import QUESTION_CLOSED, AskAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.lazy_endpoints import RouteParts
-from holdfast.server.openai.client_tools import (
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.client_messages import ClientInput, parse_messages
+from holdfast.server.runs.client_tools import (
     Declared,
     declared_tools,
     give_up_waiting,
     resumed_run,
 )
-from holdfast.server.openai.messages import ClientInput, parse_messages
-from holdfast.server.openai.shapes import headers_of, raw
-from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.inputs import answer_of, answered_or_stale
+from holdfast.server.runs.responses import headers_of, raw_headers
 from holdfast.server.runs.runs import known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -79,7 +78,7 @@ class AgUiRoutes:
         feed = AgUiFeed(deps, row, view, after=begun.after, seen=_cursor(request))
         is_detached = options.on_disconnect == "detach"
         left = None if is_detached else self._disconnects.read_by(row, is_told_of_asks=True)
-        headers = raw(headers_of(row, None))
+        headers = raw_headers(headers_of(row, None))
         return EventStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
     async def _start(self, request: Request, wanted: RunAgentInput, options: AgUiOptions) -> _Begun:
@@ -87,7 +86,7 @@ class AgUiRoutes:
         deps, by, thread = self._deps, request.scope[KEY_NAME], wanted.thread_id
         said = parse_messages(chat_messages(wanted.messages), deps.limits, param="messages")
         tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in wanted.tools or ()]
-        declared = declared_tools(OpenAIRequest(tools=tools))
+        declared = declared_tools(tools)
         if said.results:
             resumed = await resumed_run(deps, said, declared, client=by, param="messages", session_id=thread)
             if resumed is not None:

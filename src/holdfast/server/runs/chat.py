@@ -11,9 +11,9 @@ from typing_extensions import override
 from holdfast.api.runs import AssistantSaid, SessionChatCompletion, SessionChatFailed, SessionChatRequest
 from holdfast.folds.rows import RunRow
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
+from holdfast.server.runs.responses import headers_of, raw_headers
 from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import RunRoutes, put_images_inline
 from holdfast.server.streams.feeds import HermesFeed, Live
@@ -72,7 +72,9 @@ class ChatRoutes:
             feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)
             on_left = await self._runs.read_by(row)
             return place.assign_to(
-                EventStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
+                EventStream(
+                    feed, deps.streams, limits=deps.limits, headers=raw_headers(headers), on_left=on_left
+                )
             )
 
     async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:

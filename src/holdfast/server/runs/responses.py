@@ -1,17 +1,21 @@
-"""Responses to messages: started, accepted, or refused."""
+"""Responses to messages: started, accepted, or refused; and the headers that name a run."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 from msgspec.structs import replace
+from starlette.responses import Response
 
 from holdfast.api.runs import Accepted, Started
+from holdfast.folds.rows import RunRow
 from holdfast.runner.inbox import NotSent, Sent
 from holdfast.server.access.caller import caller_name
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, too_many
+from holdfast.server.transport.once import replay_headers
 
 
 def started(sent: Sent) -> Started:
@@ -89,3 +93,18 @@ def not_sent(why: NotSent) -> Problem:
             return Problem(409, text, code="nothing_to_compact")
         case "run_over":
             return Problem(409, "The run has ended and accepts no more input", code="run_not_accepting_steer")
+
+
+def headers_of(row: RunRow, sent: Sent | Response | None) -> dict[str, str]:
+    """The session and the run, as headers. Other letters than ASCII are quoted."""
+    session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
+    return {
+        "X-Hermes-Session-Id": session_id,
+        "X-Hermes-Run-Id": row.run_id,
+        **(replay_headers(sent) if sent else {}),
+    }
+
+
+def raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Encode headers for ASGI."""
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

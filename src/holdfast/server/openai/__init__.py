@@ -1,1 +1,0 @@
-"""The OpenAI-compatible routes."""
