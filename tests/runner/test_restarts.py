@@ -22,10 +22,10 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import IncomingMessage, Sent
-from holdfast.runner.loop_lag import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.shared_folds import EVENTS_MAX, SharedFolds
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.supervision import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.tools.shell.scope import find_marked
 from runner.program import configure, program
 from serving import PATIENT, AsksAbout

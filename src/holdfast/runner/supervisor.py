@@ -25,12 +25,12 @@ from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
-from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.shared import OPEN_UNDO, QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
+from holdfast.supervision import LoopLag
 from holdfast.values import OnRestart
 
 if TYPE_CHECKING:

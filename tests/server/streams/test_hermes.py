@@ -2,8 +2,7 @@
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.folds.append_only_text import RESTARTED
-from holdfast.folds.session_fold import RunReplay, SessionFold
+from holdfast.folds.session_fold import RESTARTED, RunReplay, SessionFold
 from holdfast.model_events import LONG_CHARS
 from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, frame_of, milestone_of, preview, shortened, sse
 from holdfast.values import Action, Failure, OutcomeKind
