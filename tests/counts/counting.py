@@ -36,6 +36,18 @@ def added(before: Counted, after: Counted) -> Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowed:
+    """The range that a count has to be in."""
+
+    least: float
+    most: float
+
+    def distance(self, count: int) -> float:
+        """How far the count is outside of the range."""
+        return max(self.least - count, count - self.most, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class CountedServer:
     """A server whose work is counted."""
 
@@ -50,11 +62,13 @@ class CountedServer:
             await asyncio.sleep(QUIET_S)  # nothing says that all background work is done
         return now
 
-    async def least(self, work: Callable[[], Awaitable[Counted]], *, most: Counted) -> Counted:
-        """What the work adds to each count, at least; `work` may return counts of its own.
+    async def closest(
+        self, work: Callable[[], Awaitable[Counted]], allowed: Callable[[str], Allowed]
+    ) -> Counted:
+        """What the work adds to each count, as close to what is allowed as in any of several rounds.
 
-        Upkeep comes in between, and a busy machine commits in more steps. So the work is done again until no
-        count is above `most`.
+        Upkeep comes in between, a busy machine commits in more steps, and the garbage of a stop depends
+        on where it arrives. So the work is repeated until each count was allowed in some round.
         """
         await work()  # the first builds what all later ones use
         found: Counted = {}
@@ -62,8 +76,11 @@ class CountedServer:
             before = await self.settled()
             own = await work()
             new = added(before, await self.settled()) | own
-            found = {name: min(count, found.get(name, count)) for name, count in new.items()}
-            if all(count <= most.get(name, -1) for name, count in found.items()):
+            found = {
+                name: min(found.get(name, count), count, key=allowed(name).distance)
+                for name, count in new.items()
+            }
+            if not any(allowed(name).distance(count) for name, count in found.items()):
                 break
         return found
 

@@ -4,17 +4,18 @@ import json
 import tomllib
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counts.counting import Counted, CountedServer, added, command_counts, counted_server
+from counts.counting import Allowed, Counted, CountedServer, added, command_counts, counted_server
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from runner.program import configure
 
 TABLE = Path(__file__).with_name("counts.toml")
 TOKENS = 50
 WORDS = [Say(f"word{n} ") for n in range(TOKENS)]
-# A count may be this much below the table: upkeep comes in between, and tasks share more or fewer wake-ups.
+# How far a count may be below the table, since tasks share more or fewer wake-ups.
 BELOW_SHARE, BELOW = 0.05, 2
 START = ("modules", "processes")
 
@@ -80,7 +81,7 @@ async def test_no_work_is_added_unseen(tmp_path: Path) -> None:
             found = {"server_start": {name: start[name] for name in START}}
             for work in (scene.plain_run, scene.run_with_a_tool, scene.stop, scene.relayed_request):
                 name = work.__name__
-                found[name] = await server.least(work, most=written.get(name, {}))
+                found[name] = await server.closest(work, partial(allowed, written.get(name, {})))
         scripts.extend([WORDS, WORDS])
         whole = await command_counts(tmp_path, "run", "--config", str(tmp_path / "holdfast.toml"), "hi")
         found["holdfast_run"] = {name: whole[name] for name in START}
@@ -93,12 +94,14 @@ def differing(found: dict[str, Counted], written: dict[str, Counted]) -> list[st
         f"{work}.{name}"
         for work, counts in found.items()
         for name, count in counts.items()
-        if not _least(written.get(work, {}).get(name, -1)) <= count <= written.get(work, {}).get(name, -1)
+        if allowed(written.get(work, {}), name).distance(count)
     ]
 
 
-def _least(written: int) -> float:
-    return written * (1 - BELOW_SHARE) - BELOW
+def allowed(written: Counted, name: str) -> Allowed:
+    """What a count may be; one that isn't in the table has to be added."""
+    most = written.get(name, -1)
+    return Allowed(most * (1 - BELOW_SHARE) - BELOW, most)
 
 
 def as_toml(found: dict[str, Counted]) -> str:

@@ -57,13 +57,13 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.say(f"/sessions {session_id}")
             await window.say("/redo")
             await window.until("Redone: 1 file and 2 runs restored.")
-            assert await notes(tmp_path) == "the agent's\n"
             await window.say("/redo")
             await window.until(lambda screen: screen.count("Nothing to redo.") == 2)
+            assert await notes(tmp_path) == "the agent's\n"
             await asyncio.to_thread((tmp_path / "notes.txt").write_text, "mine again\n")
             await window.say("/undo earlier")
             await window.until("notes.txt (changed since)")
             await window.say("/undo earlier keep-both")
-            await window.until("before the run, and removed 2 runs from the conversation")
+            await window.until("Changed: notes.txt, notes.txt.before-undo.")
         kept = await asyncio.to_thread((tmp_path / "notes.txt.before-undo").read_text)
         assert (await notes(tmp_path), kept) == ("mine\n", "mine again\n")
