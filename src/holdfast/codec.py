@@ -69,7 +69,7 @@ def encodable(event: Event) -> tuple[Event, bytes]:
     Usually it is the same event. Tools bring such texts, for example the names of files that aren't UTF-8.
     """
     try:
-        return event, encode(event)
+        return event, event.body if type(event) is ForeignEvent else _encoder.encode(event)
     except UnicodeEncodeError:
         escaped = decode(encode_value(_escaped(msgspec.to_builtins(event))))
         return escaped, _encoder.encode(escaped)

@@ -99,7 +99,7 @@ class Redactor:
 
     def stored(self, event: Event) -> tuple[Event, bytes]:
         """The event as it can be stored, without secrets and encodable, and its body."""
-        return self._redacted(*encodable(event))
+        return self._redacted(*encodable(event)) if self._encoded_forms else encodable(event)
 
     def _redacted(self, event: Event, body: bytes) -> tuple[Event, bytes]:
         for secret in self._encoded_forms:
@@ -152,31 +152,26 @@ class StreamFilter:
 
     def __init__(self, secrets: Redactor) -> None:
         self._secrets = secrets
-        self._held = ""
-
-    @property
-    def is_holding(self) -> bool:
-        """Whether some text is held back."""
-        return bool(self._held)
+        self.held = ""  # back, because a secret may begin with it
 
     def feed(self, text: str) -> str:
         """The part that can be shown now."""
         if not self._secrets.texts:
             return text
         redact_text = self._secrets.redact_text
-        text = self._held + text
-        shown, self._held = self._split_off_tail(text)
+        text = self.held + text
+        shown, self.held = self._split_off_tail(text)
         cleaned = redact_text(text)
         if cleaned != text:
             # A secret that may begin a longer one stays held back, unless that would split a third.
             shown = redact_text(shown)
-            if shown + redact_text(self._held) != cleaned:
-                shown, self._held = self._split_off_tail(cleaned)
+            if shown + redact_text(self.held) != cleaned:
+                shown, self.held = self._split_off_tail(cleaned)
         return shown
 
     def flush(self) -> str:
         """The text that was held back; call it when the stream has ended."""
-        held, self._held = self._held, ""
+        held, self.held = self.held, ""
         return self._secrets.redact_text(held)
 
     def _split_off_tail(self, text: str) -> tuple[str, str]:

@@ -228,8 +228,9 @@ class RunLog(EventSink):
             self._add_delta(text)
 
     def _end_delta(self) -> None:
-        self._close_delta()
-        if self._filter.is_holding:
+        if self._pieces:
+            self._close_delta()
+        if self._filter.held:
             self._add_delta(self._filter.flush())
 
     def _add_delta(self, text: str) -> None:
@@ -258,7 +259,7 @@ class RunLog(EventSink):
 
     def when_saved(self, call: Callable[[], None]) -> None:
         """Call back once everything that was added so far is on disk; never if the store doesn't take it."""
-        if self.is_settled and not self._filter.is_holding:
+        if self.is_settled and not self._filter.held:
             call()
         else:
             self._to_call.append(call)
@@ -302,7 +303,9 @@ class RunLog(EventSink):
         except Exception as error:  # noqa: BLE001  # not awaited, but others wait for its effect
             self._finish_append(error)
         else:
-            asyncio.ensure_future(appending).add_done_callback(partial(self._appended, events))
+            if not isinstance(appending, asyncio.Future):
+                appending = asyncio.ensure_future(appending)
+            appending.add_done_callback(partial(self._appended, events))
 
     def _appended(self, events: Sequence[Event], appending: asyncio.Future[Result]) -> None:
         error = StoreClosed(NO_WRITER) if appending.cancelled() else appending.exception()
@@ -372,7 +375,7 @@ class RunLog(EventSink):
             self._soon = None
         self._close_delta()
         events, self._events = self._events, EncodedEvents()
-        if not self._filter.is_holding:
+        if not self._filter.held:
             self._to_call_next += self._to_call
             self._to_call = []
         return events

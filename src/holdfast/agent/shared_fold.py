@@ -42,11 +42,7 @@ class SharedFold:
         self._listeners: list[weakref.ref[FoldListener]] = []
         self._failure: Exception | None = None
         self.bytes = 0  # of the applied records, about the size of the fold
-
-    @property
-    def last_seq(self) -> int:
-        """The newest record in the fold."""
-        return self._fold.last_seq
+        self.last_seq = 0  # the newest record in the fold
 
     @property
     def is_broken(self) -> bool:
@@ -72,7 +68,8 @@ class SharedFold:
         here and in every waiting task, now and later: the fold stays as it is.
         """
         assert after <= self.last_seq, "records are missing"
-        self._raise_failure()
+        if self._failure is not None:
+            self._raise_failure()
         try:
             self._apply(records)
         except Exception as error:
@@ -95,10 +92,11 @@ class SharedFold:
         fold = self._fold
         is_news = False
         for record in records:
-            if record.seq <= fold.last_seq:
+            if record.seq <= self.last_seq:
                 continue
             event = record.event
             fold.apply(record.seq, event)
+            self.last_seq = record.seq
             is_news |= type(event) not in QUIET
             self.bytes += len(record.body)
             for reference in tuple(self._listeners):

@@ -53,31 +53,29 @@ class AppendOnlyText:
     comparison: after one, the answer always restarts.
     """
 
-    __slots__ = ("_has_to_restart", "_repeated", "_repeating", "added")
+    __slots__ = ("_has_to_restart", "_repeated", "_repeating")
 
     def __init__(self) -> None:
-        self.added = ""  # by the newest event of the run
         self._has_to_restart = False
         self._repeating = ""  # what readers have of a superseded attempt
         self._repeated = 0  # how much of that the new attempt has repeated
 
-    def apply(self, event: e.Event, run: RunView) -> None:
-        """Take the next event, before the run's view does."""
-        self.added = ""
+    def apply(self, event: e.Event, run: RunView) -> str:
+        """Take the run's next event, before the run's view does; return the text that it adds."""
         if isinstance(event, e.TextDelta):
-            if run.answers:
-                self.added = self._text(event.text)
-        elif isinstance(event, e.AttemptSuperseded):
+            if not run.answers:
+                return ""
+            return self._text(event.text) if self._has_to_restart or self._repeating else event.text
+        if isinstance(event, e.AttemptSuperseded):
             self._supersede(run)
         elif isinstance(event, e.CallEnded) and event.finish != "failed":
-            self.added = self._settle()
+            return self._settle()
+        return ""
 
     def _text(self, text: str) -> str:
         if self._has_to_restart:
             self._has_to_restart = False
             return RESTARTED + text
-        if not self._repeating:
-            return text
         end = self._repeated + len(text)
         if self._repeating[self._repeated : end] == text:
             self._repeated = end
@@ -174,7 +172,7 @@ class SessionReadModel(Protocol):
 class RunFold:
     """One run: its state, its part of the transcript, and its text for views that can't retract any."""
 
-    __slots__ = ("_append_only", "_sent", "_transcript", "milestone", "state", "view")
+    __slots__ = ("_append_only", "_sent", "_transcript", "added_text", "milestone", "state", "view")
 
     def __init__(self, state: Run, transcript: Transcript) -> None:
         self.state = state
@@ -183,11 +181,7 @@ class RunFold:
         self._transcript = transcript
         self._append_only = AppendOnlyText()
         self._sent: dict[str, str] = {}
-
-    @property
-    def added_text(self) -> str:
-        """Return the newest event's addition to the answer, for views that can't retract text."""
-        return self._append_only.added
+        self.added_text = ""
 
     @property
     def output(self) -> str:
@@ -205,10 +199,10 @@ class RunFold:
 
     def take(self, event: e.Event) -> None:
         """Take the run's next event, after its state and before its view."""
-        self._append_only.apply(event, self.view)
-        if isinstance(event, e.MessageAccepted):
-            self._sent[event.message_id] = event.text
+        self.added_text = self._append_only.apply(event, self.view)
         if type(event) not in _MILESTONES:
+            if isinstance(event, e.MessageAccepted):
+                self._sent[event.message_id] = event.text
             return
         if isinstance(event, e.ReasoningDone) and not (event.text and self.state.answers):
             return

@@ -83,10 +83,10 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
     step = _STEPS.get(kind)
     if step is not None:
         step(transcript, seq, event)
-    elif kind in STEPS:
-        _of_run(transcript, seq, event)
     run = transcript.runs.get(getattr(event, "run_id", ""))
     if run is not None:
+        if step is None and kind in STEPS and (entry := see(run, seq, event)) is not None:
+            transcript.entries.append(entry)
         run.activity.take(event)
         if run.ending is not None and run.ending.seq != seq:
             transcript.entries = transcript.entries[:]  # something may have changed in an ended run

@@ -153,7 +153,8 @@ class Tails:
         tail = self._recent[session_id] = self.of(session_id)
         self._recent.move_to_end(session_id)
         self._bytes += tail.take(records)
-        self._shrink()
+        if self._bytes > self._window_bytes_max:
+            self._shrink()
         tail.wake()
         self._tell(session_id)
 
@@ -178,7 +179,8 @@ class Tails:
                 tail.wake()
             elif tail.waiters:
                 tail.wake_eager()
-        self._shrink()
+        if self._bytes > self._window_bytes_max:
+            self._shrink()
 
     def _shrink(self) -> None:
         """Drop the oldest windows beyond the limit."""
@@ -346,7 +348,13 @@ class Follower(Following):
                 return batch
             # Whatever is committed after the read is published after it, and that moves the tail.
             if tail.last == last and not tail.closed:
-                await self._wait()
+                self._waiter = waiter = asyncio.get_running_loop().create_future()
+                (tail.patient if self._is_patient else tail.waiters)[waiter] = None
+                try:
+                    await waiter
+                finally:
+                    self._waiter = None
+                    (tail.patient if self._is_patient else tail.waiters).pop(waiter, None)
                 if self._woken:
                     self._woken = False
                     return ()
@@ -365,16 +373,6 @@ class Follower(Following):
             raise StopAsyncIteration from None
         self._is_caught_up = len(batch) < READ_RECORDS_MAX
         return batch
-
-    async def _wait(self) -> None:
-        tail = self._tail
-        self._waiter = waiter = asyncio.get_running_loop().create_future()
-        (tail.patient if self._is_patient else tail.waiters)[waiter] = None
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-            (tail.patient if self._is_patient else tail.waiters).pop(waiter, None)
 
 
 Item = TypeVar("Item")

@@ -197,7 +197,8 @@ class ModelExchange:
             for run in runs(piece):
                 self._feed(run)
             pass_on(piece)
-            return sink.full or receiver.is_full or self._is_over
+            is_near_its_end = self._finish is not None or self._error is not None
+            return sink.full or receiver.is_full or (is_near_its_end and self._is_over)
 
         enough = feed(start)
         start = start.lstrip(BLANK)[:EXCERPT_BYTES_MAX]

@@ -61,6 +61,9 @@ class SharedFolds:
         self._count(session_id, fold)
 
     def _count(self, session_id: str, fold: SharedFold) -> None:
+        if self._kept.get(session_id) == (fold, fold.last_seq, fold.bytes):
+            self._kept.move_to_end(session_id)
+            return
         self._drop(session_id)
         self._kept[session_id] = fold, fold.last_seq, fold.bytes
         self._events += fold.last_seq

@@ -17,6 +17,7 @@ from holdfast.server.problems import Problem, session_not_found
 
 if TYPE_CHECKING:
     import re
+    from types import CoroutineType
 
     from starlette.convertors import Convertor
 
@@ -115,9 +116,10 @@ class ApiRouter(Router):
                 self._fixed[path] = first
 
     @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> "CoroutineType[Any, Any, None]":
+        # Not a coroutine: an event stream resumes each of them for every frame.
         route = self._route(scope) if scope["type"] == "http" and not scope.get("root_path") else None
-        await (route.handle if route else super().__call__)(scope, receive, send)
+        return (route.handle if route else super().__call__)(scope, receive, send)
 
     def _route(self, scope: Scope) -> ApiRoute | None:
         """The route of the API that the request is for; its path's parameters are added to the scope."""

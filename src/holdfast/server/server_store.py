@@ -70,11 +70,11 @@ class ServerStore(RedactingStore):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> asyncio.Future[Appended | Declined | Replayed]:
-        appending = asyncio.ensure_future(
-            self._inner.append_run(
-                session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
-            )
+        appending = self._inner.append_run(
+            session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
         )
+        if not isinstance(appending, asyncio.Future):
+            appending = asyncio.ensure_future(appending)
         appending.add_done_callback(partial(self._appended, events, self._clock.monotonic_s()))
         return appending
 

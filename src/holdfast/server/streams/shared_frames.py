@@ -26,9 +26,9 @@ class RunFrame:
 
     __slots__ = ("_run_id", "_sse", "at_ms", "frame", "seq", "size")
 
-    def __init__(self, record: Record, *, run_id: str, frame: Frame) -> None:
+    def __init__(self, record: Record, *, run_id: str, at_ms: int, frame: Frame) -> None:
         self.seq = record.seq
-        self.at_ms = record.event.at_ms
+        self.at_ms = at_ms
         self.frame = frame
         self.size = len(record.body) + FRAME_BYTES
         self._run_id = run_id
@@ -88,10 +88,11 @@ class SharedFrames:
 
     def applied(self, record: Record) -> None:
         """Make the record's frame, if it has one."""
-        if run_of(record.event) != self._run_id:
+        event = record.event
+        if run_of(event) != self._run_id:
             return
         try:
-            made = _made(record, self.run)
+            made = _made(record, event, run=self._view.runs[self._run_id])
         except Exception:  # noqa: BLE001  # the owner of the run may be calling; readers that replay meet it too
             self._is_broken = True
             return
@@ -104,9 +105,11 @@ class SharedFrames:
             self._kept_from = oldest + 1
 
 
-def _made(record: Record, run: RunReadModel) -> RunFrame | None:
-    frame = hermes.frame_of(record.event, run)
-    return None if frame is None else RunFrame(record, run_id=run.state.run_id, frame=frame)
+def _made(record: Record, event: e.Event, *, run: RunReadModel) -> RunFrame | None:
+    frame = hermes.frame_of(event, run)
+    if frame is None:
+        return None
+    return RunFrame(record, run_id=run.state.run_id, at_ms=event.at_ms, frame=frame)
 
 
 class FrameReader:
@@ -149,7 +152,7 @@ class FrameReader:
                 run = replay.apply(record.seq, event)
                 if run is None:
                     continue
-                made = _made(record, run)
+                made = _made(record, event, run=run)
             elif run_of(event) != self._run_id:
                 continue
             elif shared is not None:

@@ -300,8 +300,12 @@ class EventStream:
             self._timer = None
 
 
-def _pieces(frames: Sequence[bytes]) -> Iterator[bytes]:
+def _pieces(frames: Sequence[bytes]) -> Sequence[bytes]:
     """Frames joined into few writes: a slow reader gets many in one."""
+    return frames if len(frames) <= 1 else list(_joined(frames))
+
+
+def _joined(frames: Sequence[bytes]) -> Iterator[bytes]:
     joined: list[bytes] = []
     size = 0
     for frame in frames:
