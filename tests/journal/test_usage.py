@@ -65,7 +65,6 @@ async def test_usage_is_added_up_by_day_target_session_and_key(store: Store) -> 
     assert await usage(store, "target", TODAY, TODAY + 1) == [
         UsageSum("main", "", 1, 2, 214, 80, 20, 1.25, 1),
         UsageSum("other", "", 1, 0, 100, 40, 10, None, 1),
-        UsageSum("", "", 0),
     ]
     assert await usage(store, "session") == [
         UsageSum("s1", "a title", 1, 0, 200, 80, 20, 1.0),
@@ -77,6 +76,14 @@ async def test_usage_is_added_up_by_day_target_session_and_key(store: Store) -> 
     ]
     assert await usage(store, "all", api_key="laptop") == [UsageSum("", "", 0, 1, 7, 0, 0, 0.25)]
     assert await usage(store, "day", TODAY + 2, TODAY + 9) == []
+
+
+async def test_a_run_that_used_nothing_counts_when_it_ends(store: Store) -> None:
+    await add_run(store)
+    assert await usage(store, "all") in ([], [UsageSum("", "", 0)])
+    await store.append_run("s1", [ended("r1")], fence=await store.claim("s1"))
+    assert await usage(store, "key") == [UsageSum("phone", "", 1)]
+    assert await usage(store, "session") == [UsageSum("s1", "a title", 1)]
 
 
 async def test_a_fork_and_the_log_of_a_relayed_call_count_nothing_twice(store: Store) -> None:

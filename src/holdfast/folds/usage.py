@@ -55,6 +55,9 @@ def usage_of(
 ) -> Sequence[UsageRow]:
     """Return the usage that an event adds, given its run's row before and after.
 
+    A run counts with its first usage, in the same row: the start of each run then adds none. One that used
+    nothing counts when it ends, unless it was stopped.
+
     The record of a relayed call has the whole usage, so nothing else in its session counts.
     """
     if isinstance(event, e.RelayCalled):
@@ -63,11 +66,13 @@ def usage_of(
         return ()
     day, key = event.at_ms // DAY_MS, after.api_key if after is not None else ""
     match event:
-        case e.RunStarted() if before is not None and before.status == "queued" and before is not after:
+        case e.RunEnded() if before is not None and before.status == "running" and not before.targets:
             return [UsageRow(day=day, api_key=key, runs=1)]
+        case e.Usage() if before is not None:
+            is_first = event.target not in before.targets.split("\n")
+            return [_of_call(event, key, runs=int(not before.targets), target_runs=int(is_first))]
         case e.Usage():
-            is_first = before is not None and event.target not in before.targets.split("\n")
-            return [_of_call(event, key, target_runs=int(is_first))]
+            return [_of_call(event, key)]
         case e.SessionRenamed() if event.cost_usd:
             return [UsageRow(day=day, cost_usd=event.cost_usd)]
         case e.OutputRecovered():
@@ -77,11 +82,12 @@ def usage_of(
             return ()
 
 
-def _of_call(event: e.Usage, key: str, *, target_runs: int = 0) -> UsageRow:
+def _of_call(event: e.Usage, key: str, *, runs: int = 0, target_runs: int = 0) -> UsageRow:
     return UsageRow(
         day=event.at_ms // DAY_MS,
         target=event.target,
         api_key=key,
+        runs=runs,
         target_runs=target_runs,
         input_tokens=event.input_tokens,
         cached_tokens=event.cached_tokens,
