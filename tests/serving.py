@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 from msgspec import Struct, field
@@ -36,7 +36,7 @@ from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
-from holdfast.values import Action, Choice, GrantRule, MemoryMode, Width
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, MemoryMode, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
@@ -63,10 +63,13 @@ class AsksAbout:
     once_only: str = ""  # no rule is stored for an action whose summary contains this
     grants: bool = True  # whether a person can say more than once or deny
     always: dict[str, GrantRule] = dataclasses.field(default_factory=dict[str, GrantRule])
+    mode: ApprovalMode = "ask"  # without effect
 
-    def in_mode(self, mode: str) -> "AsksAbout":
-        del mode
-        return self
+    def in_mode(self, mode: Literal["", ApprovalMode]) -> "AsksAbout":
+        return dataclasses.replace(self, mode=mode) if mode else self
+
+    def applied_mode(self) -> ApprovalMode:
+        return self.mode
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         del workspace

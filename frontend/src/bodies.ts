@@ -526,9 +526,9 @@ export interface BackgroundOutput {
   readonly is_cut?: boolean;
 }
 
-/** The approval mode of a session. An empty mode means the configured one. */
+/** The permission mode of a session, as in the request. An empty mode means the configured one. */
 export interface ApprovalModeShown {
-  readonly mode: "" | "ask" | "allow-workspace" | "unattended";
+  readonly mode: "" | "plan" | "unattended" | "ask" | "edits" | "workspace" | "allow-workspace";
 }
 
 /** Client-supplied servers. They disconnect `renew_s` seconds after the last such request. */
@@ -609,6 +609,7 @@ export interface TranscriptPage {
   readonly title?: string;
   readonly epoch?: string;
   readonly workspace?: string;
+  readonly permission_mode?: "plan" | "unattended" | "ask" | "edits" | "workspace";
   readonly forked_from?: string;
   readonly queue_paused?: boolean;
   readonly waiting?: readonly Readonly<Record<string, unknown>>[];
@@ -1072,6 +1073,7 @@ export interface Capabilities {
   readonly features: Readonly<Record<string, unknown>>;
   readonly endpoints: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly sandbox?: SandboxShown;
+  readonly permission_modes?: PermissionModesShown;
 }
 
 /** How to authenticate, and the scopes of the caller's key. */
@@ -1087,6 +1089,12 @@ export interface SandboxShown {
   readonly holds: boolean;
   readonly network: "hosts" | "off" | "on";
   readonly says: string;
+}
+
+/** The configured permission mode, and the modes that the caller can set, strictest first. */
+export interface PermissionModesShown {
+  readonly mode: "plan" | "unattended" | "ask" | "edits" | "workspace";
+  readonly allowed: readonly ("plan" | "unattended" | "ask" | "edits" | "workspace")[];
 }
 
 /** The server's health in detail. */

@@ -145,6 +145,7 @@ type Unseen =
   | e.SessionRestored
   | e.SessionMoved
   | e.SessionModeSet
+  | e.PermissionModeSet
   | e.CallEnded
   | e.AttemptFailed
   | e.ClientToolsAsked

@@ -1,6 +1,6 @@
 """The values that events are made of: parts of messages, settings of runs, failures, actions."""
 
-from typing import Annotated, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -29,7 +29,11 @@ PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 CHANNEL_SOURCES = frozenset({TELEGRAM, SLACK, DISCORD})  # chats on platforms, where others may read along
 RECALLED_SOURCES = frozenset({*PEOPLE_SOURCES, ONE_SHOT, "api"})  # the conversations that an agent can recall
 
-ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
+# The permission modes, strictest first: what runs without a person in one also runs in those after it.
+ApprovalMode: TypeAlias = Literal["plan", "unattended", "ask", "edits", "workspace"]
+OldMode: TypeAlias = Literal["allow-workspace"]  # an earlier name of `workspace`
+MODES: tuple[ApprovalMode, ...] = get_args(ApprovalMode)
+WORKSPACE_MODES = frozenset[str]({"edits", "workspace"})  # they apply in the workspace they were set for
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
 Width: TypeAlias = Literal["exact", "similar"]
@@ -371,3 +375,18 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keeps_log: bool = False  # only files are put back
     turns: int = 0  # runs that leave the conversation, with or without changed files
     by: str = ""
+
+
+def mode_named(name: Literal["", ApprovalMode, OldMode]) -> Literal["", ApprovalMode]:
+    """Return the mode with this name, current or old; empty stays empty."""
+    return "workspace" if name == "allow-workspace" else name
+
+
+def asks_less(mode: ApprovalMode, than: ApprovalMode) -> bool:
+    """Return whether more runs without a person in the first mode than in the second."""
+    return MODES.index(mode) > MODES.index(than)
+
+
+def strictest(*modes: ApprovalMode) -> ApprovalMode:
+    """Return the mode in which the least runs without a person."""
+    return min(modes, key=MODES.index)

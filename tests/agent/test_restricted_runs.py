@@ -60,7 +60,7 @@ async def test_an_unattended_run_changes_nothing_that_the_servers_mode_would_all
     tmp_path: Path, *, unattended: bool, is_written: bool
 ) -> None:
     """P13: nobody is there to see what a webhook makes the model do, whatever mode the server is in."""
-    judge = ConfiguredJudge(mode="allow-workspace", home=tmp_path / "home")
+    judge = ConfiguredJudge(mode="workspace", home=tmp_path / "home")
     write = CallTool("write_file", {"path": "new.txt", "content": "x"})
     async with (
         ChaosServer([write], [Say("done")]) as chaos,

@@ -130,7 +130,7 @@ def test_a_variable_that_the_running_server_does_not_use_is_named(
     with DirectoryLock(tmp_path) as lock:
         announce(lock, "http://127.0.0.1:8642", find_data_directory(flags).loaded)
         assert ignored_settings(find_data_directory(flags)) == []
-        monkeypatch.setenv("HOLDFAST_APPROVALS_MODE", "allow-workspace")
+        monkeypatch.setenv("HOLDFAST_APPROVALS_MODE", "workspace")
         monkeypatch.delenv("HOLDFAST_LOG_LEVEL")
         (note,) = ignored_settings(find_data_directory(flags))
     assert note.startswith("HOLDFAST_APPROVALS_MODE has no effect: the server at http://127.0.0.1:8642 ")

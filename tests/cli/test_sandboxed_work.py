@@ -18,7 +18,7 @@ from stream_server import stream_server
 TESTS = 'test "$(sh app.sh)" = hello && test -z "$KEY" && echo 1 passed'
 MORE = """
 [approvals]
-mode = "allow-workspace"
+mode = "workspace"
 [sandbox]
 mode = "require"
 network = ["{host}", "127.0.0.1"]

@@ -70,7 +70,7 @@ async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_pat
         await asyncio.to_thread(configure, tmp_path, chaos)
         config = tmp_path / "holdfast.toml"
         text = await asyncio.to_thread(config.read_text)
-        await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "allow-workspace"\n')
+        await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "workspace"\n')
         async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
             await server.until(run_id, "approval.asked")

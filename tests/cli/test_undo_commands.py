@@ -9,7 +9,7 @@ from cli.lab import command, configured, executed
 from holdfast.chaos import CallTool, ChaosServer, Say
 
 SCRIPT = "printf 'changed\\n' > notes.txt; rm old.txt; mkdir -p made; printf 'x' > made/new.txt"
-ALLOWED = '\n[approvals]\nmode = "allow-workspace"\n'
+ALLOWED = '\n[approvals]\nmode = "workspace"\n'
 
 
 @pytest.mark.long

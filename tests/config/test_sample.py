@@ -1,7 +1,8 @@
 """A holdfast.toml that says everything: it starts, and says what the defaults are."""
 
 from config.given import LONG_KEY, given, loaded, refused
-from holdfast.config.settings import ApprovalSettings, LogSettings
+from holdfast.config.approvals import ApprovalSettings
+from holdfast.config.settings import LogSettings
 from tables import for_each_row
 
 SAMPLE = """
@@ -50,7 +51,7 @@ turns_max = 100
 budget = { tokens = 0, cost_usd = 0, minutes = 0 }   # 0 = no limit
 
 [approvals]
-mode = "ask"                              # ask | allow-workspace | unattended
+mode = "ask"                              # ask | workspace | unattended
 expires_s = 86400
 on_expiry = "continue"                    # or "stop"
 rules = [{ allow = "shell", argv = ["git", "status"] }]

@@ -52,7 +52,7 @@ WRONG = [
         2,
         "names the file /etc/hf/none.md, which can't be read: No such",
     ),
-    ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
+    ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, edits, plan"),
     ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),
     ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network 'a b' is not a host"),
     (

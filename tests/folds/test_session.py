@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import TYPES
+from holdfast.events.modes import mode_of, mode_set
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.session import Session, apply, fold
-from holdfast.values import ApprovalMode, GrantRule, Mode, RunSettings, TextPart
+from holdfast.values import MODES, ApprovalMode, GrantRule, Mode, RunSettings, TextPart
 from strategies.legal_logs import BOUNDED, Log, logs
 
 
@@ -351,9 +352,12 @@ def test_a_person_moves_a_session_and_chooses_how_its_actions_are_approved() -> 
 @pytest.mark.parametrize(
     ("mode", "folder", "kept"),
     [
-        ("allow-workspace", "/a", "allow-workspace"),
-        ("allow-workspace", "/b", ""),
-        ("allow-workspace", "", ""),
+        ("workspace", "/a", "workspace"),
+        ("workspace", "/b", ""),
+        ("workspace", "", ""),
+        ("edits", "/a", "edits"),
+        ("edits", "/b", ""),
+        ("plan", "/b", "plan"),
         ("ask", "/b", "ask"),
         ("unattended", "/b", "unattended"),
     ],
@@ -363,7 +367,7 @@ def test_what_is_allowed_in_one_workspace_is_not_allowed_in_the_next(
 ) -> None:
     """P13: a queued run changes nothing, and going back to the first workspace doesn't restore the mode."""
     created = e.SessionCreated(at_ms=0, epoch="e", workspace="/a")
-    chosen = e.SessionModeSet(at_ms=1, mode=mode, by="someone")
+    chosen = mode_set(mode, at_ms=1, by="someone")
     there = e.RunQueued(at_ms=2, run_id="r1", message_id="m1", settings=RunSettings(workspace=folder))
     back = e.RunQueued(at_ms=2, run_id="r2", message_id="m2", settings=RunSettings(workspace="/a"))
     log = (created, chosen, said("m1"), there)
@@ -376,3 +380,12 @@ def test_what_is_allowed_in_one_workspace_is_not_allowed_in_the_next(
     # A channel names its own workspace, wherever the newest run works.
     there_again = replace(chosen, workspace="/a")
     assert fold(log_of(*log, ended("r1"), there_again, said("m2"), back, started("r2"))).approval_mode == mode
+
+
+def test_a_mode_is_written_in_the_oldest_version_that_can_name_it() -> None:
+    """P6: a node that's a version behind can still read the modes that it knows."""
+    for mode in ("", *MODES):
+        event = mode_set(mode, at_ms=1, by="ann", workspace="/a")
+        assert type(event) is (e.PermissionModeSet if mode in {"plan", "edits"} else e.SessionModeSet)
+        assert mode_of(event) == mode
+        assert (event.by, event.workspace) == ("ann", "/a")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from config.given import loaded
+from holdfast.config.approvals import ApprovalSettings
 from holdfast.config.limits import LimitSettings
-from holdfast.config.settings import AgentSettings, ApprovalSettings, ServerSettings, Settings
+from holdfast.config.settings import AgentSettings, ServerSettings, Settings
 from holdfast.config.target_secrets import secrets_of
 from holdfast.host.assembly import open_application, open_parts
 from holdfast.host.http_server import serving

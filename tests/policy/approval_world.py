@@ -56,7 +56,7 @@ def written_down(corpus: list[Shape]) -> dict[tuple[str, str, str], str]:
         for command in shape.commands
         for mode, said in (
             ("ask", shape.ask),
-            ("allow-workspace", shape.workspace),
+            ("workspace", shape.workspace),
             ("unattended", "allow" if shape.ask == "allow" else "deny"),
         )
     }
@@ -66,7 +66,7 @@ def in_each_mode(
     corpus: list[Shape], judged: Callable[[str, Shape, ApprovalMode], Verdict]
 ) -> dict[tuple[str, str, str], str]:
     """What each command of the corpus gets in each mode."""
-    modes: tuple[ApprovalMode, ...] = ("ask", "allow-workspace", "unattended")
+    modes: tuple[ApprovalMode, ...] = ("ask", "workspace", "unattended")
     return {
         (shape.name, command, mode): named(judged(command, shape, mode))
         for shape in corpus

@@ -11,7 +11,7 @@ from holdfast.policy.verdicts import NeedsApproval
 from holdfast.values import ApprovalMode
 from policy.approval_world import closed_commands, policy, rank, shell, verdict
 
-MODES: tuple[ApprovalMode, ...] = ("ask", "allow-workspace")
+MODES: tuple[ApprovalMode, ...] = ("ask", "workspace")
 CLOSED = closed_commands()
 SIMPLE = [text for text in CLOSED if len(parse(text).commands) == 1 and not parse(text).findings]
 JOINED = (
@@ -72,7 +72,7 @@ def test_a_compound_command_is_never_milder_than_its_worst_part(
 @given(st.sampled_from(CLOSED), st.sampled_from(CLOSED), st.sampled_from(JOINED))
 def test_no_mode_is_milder_than_the_one_that_allows_the_workspace(one: str, two: str, joined: str) -> None:
     text = joined.format(one, two)
-    assert min(rank(text, mode) for mode in MODES) == rank(text, "allow-workspace"), text
+    assert min(rank(text, mode) for mode in MODES) == rank(text, "workspace"), text
 
 
 @settings(max_examples=150)
@@ -105,7 +105,7 @@ def test_quoting_a_literal_word_changes_nothing(words: list[str], mode: Approval
 @settings(max_examples=300)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(TOKENS), max_size=30).map("".join)))
 def test_no_text_makes_the_policy_raise(text: str) -> None:
-    for mode in ("ask", "allow-workspace", "unattended"):
+    for mode in ("ask", "workspace", "unattended"):
         judge(shell(text), policy(mode=mode))
     choices_for(shell(text), policy())
 

@@ -59,7 +59,7 @@ def test_all_findings_are_told_and_not_only_the_first() -> None:
 
 
 def test_allow_workspace_says_that_it_trusts_programs() -> None:
-    found = verdict("make", mode="allow-workspace")
+    found = verdict("make", mode="workspace")
     assert isinstance(found, Allow)
     assert "trusted" in found.why
 
@@ -74,7 +74,7 @@ def test_findings_are_bounded_and_free_of_what_a_terminal_obeys() -> None:
 
 def test_the_workspace_as_a_whole_is_not_taken_away_unasked() -> None:
     for command in ("rm -rf .", f"rm -r {WORKSPACE}", "find . -delete", "mv ../project x", "rm -r src/.."):
-        assert isinstance(verdict(command, mode="allow-workspace"), NeedsApproval), command
+        assert isinstance(verdict(command, mode="workspace"), NeedsApproval), command
 
 
 def test_a_command_that_would_run_outside_the_workspace_asks() -> None:
@@ -94,10 +94,10 @@ def test_an_argv_that_is_no_shell_is_judged_as_it_stands() -> None:
 
 def test_reading_tools_run_unasked_inside_the_workspace_and_nowhere_else() -> None:
     for name in ("read_file", "send_file", "list_files", "search_files"):
-        for mode in ("ask", "allow-workspace", "unattended"):
+        for mode in ("ask", "workspace", "unattended"):
             assert isinstance(judge(tool(name, f"{WORKSPACE}/src"), policy(mode=mode)), Allow), (name, mode)
         for path in ("/etc/passwd", "out/hosts", ".env", "../x"):
-            found = judge(tool(name, path), policy(mode="allow-workspace"))
+            found = judge(tool(name, path), policy(mode="workspace"))
             assert isinstance(found, NeedsApproval), (name, path)
         assert isinstance(judge(tool(name), policy()), NeedsApproval), name
 
@@ -106,12 +106,12 @@ def test_writing_tools_ask_unless_the_workspace_is_allowed() -> None:
     for name in ("write_file", "edit_file"):
         inside = tool(name, f"{WORKSPACE}/a.py")
         assert judge(inside, policy()) == NeedsApproval((f"It writes {WORKSPACE}/a.py.",)), name
-        assert isinstance(judge(inside, policy(mode="allow-workspace")), Allow), name
+        assert isinstance(judge(inside, policy(mode="workspace")), Allow), name
         assert isinstance(judge(inside, policy(mode="unattended")), Deny), name
         for path in ("/etc/passwd", "out/x", ".git/hooks/pre-commit", ".env"):
-            found = judge(tool(name, path), policy(mode="allow-workspace"))
+            found = judge(tool(name, path), policy(mode="workspace"))
             assert isinstance(found, NeedsApproval), (name, path)
-        assert isinstance(judge(tool(name), policy(mode="allow-workspace")), NeedsApproval), name
+        assert isinstance(judge(tool(name), policy(mode="workspace")), NeedsApproval), name
 
 
 def test_nothing_lets_a_tool_touch_what_is_holdfasts_own() -> None:
@@ -125,7 +125,7 @@ def test_nothing_lets_a_tool_touch_what_is_holdfasts_own() -> None:
 
 def test_a_device_that_holds_nothing_is_nobodys_own() -> None:
     """P11: `--config /dev/null` is for who wants no configuration, and every command may write there."""
-    without = replace(policy(mode="allow-workspace"), facts=replace(FACTS, config="/dev/null"))
+    without = replace(policy(mode="workspace"), facts=replace(FACTS, config="/dev/null"))
     assert isinstance(judge(shell("make 2>/dev/null; cp /dev/null a; cp x/null src"), without), Allow)
     assert isinstance(judge(tool("read_file", "/dev/null"), without), NeedsApproval)
 
@@ -156,7 +156,7 @@ def test_rules_for_files_cover_the_place_that_they_name() -> None:
 
 def test_fetching_asks_host_by_host() -> None:
     fetch = tool("fetch_url", host="Example.com.")
-    for mode in ("ask", "allow-workspace"):
+    for mode in ("ask", "workspace"):
         assert judge(fetch, policy(mode=mode)) == NeedsApproval(("It fetches from example.com.",))
     rule = rule_made_for(fetch, policy())
     assert rule == GrantRule(tool="fetch_url", host="example.com")
@@ -172,7 +172,7 @@ def test_fetching_asks_host_by_host() -> None:
 
 
 def test_tools_of_other_programs_ask_by_name() -> None:
-    for mode in ("ask", "allow-workspace"):
+    for mode in ("ask", "workspace"):
         assert isinstance(judge(tool("files.read"), policy(mode=mode)), NeedsApproval)
     rule = rule_made_for(tool("files.read"), policy())
     assert rule == GrantRule(tool="files.read")
@@ -184,7 +184,7 @@ def test_tools_of_other_programs_ask_by_name() -> None:
 
 
 def test_asking_the_user_and_looking_after_own_processes_is_free() -> None:
-    for mode in ("ask", "allow-workspace", "unattended"):
+    for mode in ("ask", "workspace", "unattended"):
         for name in ("ask_user", "shell_jobs", "shell_kill"):
             assert isinstance(judge(tool(name), policy(mode=mode)), Allow), (mode, name)
 

@@ -125,7 +125,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def judged(root: Path, action: Action, *rules: ApprovalRule) -> Verdict:
-    judge = ConfiguredJudge(mode="allow-workspace", rules=rules, home=root.parent.parent / "home")
+    judge = ConfiguredJudge(mode="workspace", rules=rules, home=root.parent.parent / "home")
     return judge.verdict(action, (), workspace=root)
 
 

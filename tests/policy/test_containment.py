@@ -38,7 +38,7 @@ def replace_lift(action: Action, lift: Lift) -> Action:
 
 
 def contained(
-    *rules: ApprovalRule, mode: ApprovalMode = "allow-workspace", containment: Containment | None = HELD
+    *rules: ApprovalRule, mode: ApprovalMode = "workspace", containment: Containment | None = HELD
 ) -> Policy:
     facts = replace(FACTS, secret_finder=Secrets())
     return replace(policy(*rules, mode=mode), facts=facts, containment=containment)
@@ -51,7 +51,7 @@ def test_whoever_is_asked_about_a_lift_is_told_of_hidden_characters(command: str
     assert ": ;" not in found.headline
 
 
-@pytest.mark.parametrize("mode", ["ask", "allow-workspace", "unattended"])
+@pytest.mark.parametrize("mode", ["ask", "workspace", "unattended"])
 @pytest.mark.parametrize("containment", [HELD, LACKING])
 def test_no_rule_grant_or_mode_runs_a_command_that_the_sandbox_cannot_hold(
     mode: ApprovalMode, containment: Containment
@@ -117,7 +117,7 @@ def test_what_leaves_the_sandbox_is_asked_about_in_every_mode_and_by_every_rule(
     for command in ("make", "ls", "cat .env", "true && pytest -q", "# nothing"):
         action = lifted(command, lift)
         for rules in ((), (blanket,)):
-            for mode in ("ask", "allow-workspace"):
+            for mode in ("ask", "workspace"):
                 assert isinstance(judge(action, contained(*rules, mode=mode)), NeedsApproval), (command, mode)
             refused = judge(action, contained(*rules, mode="unattended"))
             assert isinstance(refused, Deny), command

@@ -186,9 +186,9 @@ def test_a_pattern_behind_a_step_that_makes_files_asks_where_the_workspace_is_tr
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".env").write_text("SECRET=1")
     (tmp_path / "b").write_text("x")
-    assert isinstance(judged("grep SECRET *", tmp_path, "allow-workspace"), Allow)
-    assert isinstance(judged("touch -- -r", tmp_path, "allow-workspace"), Allow)
-    assert not isinstance(judged("touch -- -r; grep SECRET *", tmp_path, "allow-workspace"), Allow)
+    assert isinstance(judged("grep SECRET *", tmp_path, "workspace"), Allow)
+    assert isinstance(judged("touch -- -r", tmp_path, "workspace"), Allow)
+    assert not isinstance(judged("touch -- -r; grep SECRET *", tmp_path, "workspace"), Allow)
 
 
 def test_the_order_of_the_names_decides_nothing(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_headline_says_what_a_tool_does() -> None:
 def test_the_headline_names_what_an_approval_runs_and_not_only_what_it_was_needed_for() -> None:
     """P8: the sandbox or the mode would let one part run alone, but the person allows both."""
     for text in ("rm -rf cache && curl https://example.com", "curl https://example.com && rm -rf cache"):
-        asked = verdict(text, mode="allow-workspace")
+        asked = verdict(text, mode="workspace")
         assert isinstance(asked, NeedsApproval)
         assert asked.headline == "Deletes cache; downloads from example.com"
         assert len(asked.offers) == 1

@@ -64,7 +64,7 @@ def unasked(commands: Iterable[str], made: Ground) -> list[str]:
     """The commands that the mildest mode runs without a question; it also runs what any other mode runs."""
     remembered = Remembered()
     judge = ConfiguredJudge(
-        mode="allow-workspace", home=made.root.parent / "home", secret_finder=lambda: remembered
+        mode="workspace", home=made.root.parent / "home", secret_finder=lambda: remembered
     )
     return [
         command
@@ -164,7 +164,7 @@ def test_hooks_that_only_a_commit_runs_ask_about_commits_alone(tmp_path: Path) -
         "git diff": Allow,
         "git commit -m x": NeedsApproval,
     }.items():
-        assert isinstance(judged(command, made, mode="allow-workspace"), verdict), command
+        assert isinstance(judged(command, made, mode="workspace"), verdict), command
     assert isinstance(judged("git status", made), Allow)
 
 
@@ -324,7 +324,7 @@ def test_linked_hooks_and_files_of_the_workspace_are_not_asked_about(tmp_path: P
     )
     for command in ("git status", "git blame a.txt", "git log"):
         assert isinstance(judged(command, made), Allow), command
-    assert isinstance(judged("git commit -m x", made, mode="allow-workspace"), NeedsApproval)
+    assert isinstance(judged("git commit -m x", made, mode="workspace"), NeedsApproval)
 
 
 def test_the_socket_of_gits_own_watcher_is_not_asked_about(tmp_path: Path) -> None:

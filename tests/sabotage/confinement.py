@@ -113,11 +113,28 @@ def _trusts_the_workspace(action: Action, policy: Policy) -> Verdict:
 async def check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked(
     decide: Callable[[Action, Policy], Verdict],
 ) -> None:
-    """P13: without a sandbox that holds, allow-workspace asks."""
+    """P13: without a sandbox that holds, workspace asks."""
     facts = PathFacts("/home/u/work", "/home/u", (), normpath)
     action = Action(tool="shell", summary="", argv=("bash", "-c", "make"), paths=("/home/u/work",))
-    policy = Policy(facts, "allow-workspace", containment=Containment(held=False))
+    policy = Policy(facts, "workspace", containment=Containment(held=False))
     assert not isinstance(decide(action, policy), Allow)
+
+
+def _edits_every_file(action: Action, policy: Policy) -> Verdict:
+    """Takes `edits` for a mode in which no file in the workspace needs a person."""
+    found = judge(action, policy)
+    return Allow("An edit.") if policy.mode == "edits" and action.tool == "edit_file" else found
+
+
+async def check_edits_asks_about_files_that_act_later_and_those_without_undo(
+    decide: Callable[[Action, Policy], Verdict],
+) -> None:
+    """P13: file tools aren't sandboxed, so protected files, secrets and files without undo need a person."""
+    facts = PathFacts("/home/u/work", "/home/u", (), normpath)
+    policy = Policy(facts, "edits", undoable=lambda path: not path.endswith(".o"))
+    for name in (".github/workflows/ci.yml", ".env", "AGENTS.md", "a.o", "../elsewhere"):
+        action = Action(tool="edit_file", summary="", paths=(f"/home/u/work/{name}",))
+        assert not isinstance(decide(action, policy), Allow), name
 
 
 class MasksNothing(Profiles):
@@ -374,6 +391,12 @@ SABOTAGES = (
     Sabotage("P13", check_a_command_that_cannot_be_confined_does_not_run, Sandbox, FallsBackToOpen),
     Sabotage(
         "P13", check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked, judge, _trusts_the_workspace
+    ),
+    Sabotage(
+        "P13",
+        check_edits_asks_about_files_that_act_later_and_those_without_undo,
+        judge,
+        _edits_every_file,
     ),
     Sabotage("P13", check_a_secret_file_is_masked, Profiles, MasksNothing),
     Sabotage("P13", check_a_secret_is_masked_whatever_an_earlier_command_renamed, Profiles, PinsNothing),

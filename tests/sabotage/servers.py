@@ -1,7 +1,7 @@
 """Small wrong servers, seen over HTTP: each breaks one promise, and the check of that promise must notice."""
 
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -16,14 +16,21 @@ from holdfast.events import Event, Input
 from holdfast.features.openai.chats import FrontEndChat, Turn
 from holdfast.interfaces.index import ListedSession, StoredResponse
 from holdfast.interfaces.journal import Fence, Pace, Record, Store
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.access.auth import KeyRing
+from holdfast.server.access.caller import begin_call
+from holdfast.server.access.keys import AddedKeys
+from holdfast.server.access.modes import ModeAccess
 from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.problems import Problem
 from holdfast.server.streams.hermes import TERMINAL_NAMES
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames
+from holdfast.values import MODES, ApprovalMode
 from journal.sample import delta, ended, started
 from sabotage import Sabotage
 from server.toolbox import Counted, Held
@@ -506,7 +513,28 @@ async def check_a_request_id_names_one_approval(around: Around) -> None:
         assert (answer.status, counted.done) == (409, []), "it approved what is open now"
 
 
+class IgnoresTheMaximum(ModeAccess):
+    """Lets any key that may approve set any mode."""
+
+    @override
+    def allowed(self) -> Sequence[ApprovalMode]:
+        return MODES
+
+
+async def check_an_added_key_stays_within_mode_max(access: type[ModeAccess]) -> None:
+    """P13: only the configuration's own keys make a session ask less than approvals.mode_max."""
+    added = AddedKeys(MemoryStore(MemoryDisk()), SystemClock())
+    await added.add("bot", ["chat", "approve"])
+    modes = access(KeyRing([ApiKey("owner", "secret")], added), "ask")
+    begin_call("bot")
+    for mode in ("edits", "workspace"):
+        with suppress(Problem):
+            modes.check(mode)
+            raise AssertionError(f"an added key set {mode}")
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P13", check_an_added_key_stays_within_mode_max, ModeAccess, IgnoresTheMaximum),
     Sabotage("P8", check_a_request_id_names_one_approval, as_it_is, without_request_ids),
     Sabotage("P11", check_nobody_else_is_in_a_chat, FrontEndChat, ForgetsTheUser),
     Sabotage("P2", check_what_was_accepted_is_there_after_a_restart, MemoryStore, Forgets),

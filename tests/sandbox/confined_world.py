@@ -53,7 +53,7 @@ class ConfinedWorld:
         profile = self.confiner.profiles.profile(workspace)
         return Containment(held=self.confiner.sandbox.contains(profile), network=profile.network)
 
-    def judge(self, *rules: ApprovalRule, mode: ApprovalMode = "allow-workspace") -> ConfiguredJudge:
+    def judge(self, *rules: ApprovalRule, mode: ApprovalMode = "workspace") -> ConfiguredJudge:
         """The policy of a server whose commands run in this sandbox."""
         return ConfiguredJudge(
             mode=mode,
@@ -64,7 +64,7 @@ class ConfinedWorld:
         )
 
     def verdict(
-        self, command: str, *rules: ApprovalRule, mode: ApprovalMode = "allow-workspace", **more: object
+        self, command: str, *rules: ApprovalRule, mode: ApprovalMode = "workspace", **more: object
     ) -> Verdict:
         """The verdict on a command, which blocks."""
         action = self.shell.action({"command": command, **more}, workspace=self.workspace)

@@ -28,7 +28,7 @@ def _of(log: list[Record], kind: type[e.Event]) -> list[e.Event]:
     return [record.event for record in log if isinstance(record.event, kind)]
 
 
-@pytest.mark.parametrize("mode", ["ask", "allow-workspace"])
+@pytest.mark.parametrize("mode", ["ask", "workspace"])
 async def test_an_approval_lifts_what_it_names_and_nothing_else(tmp_path: Path, mode: ApprovalMode) -> None:
     """P8, P13."""
     outside = tmp_path / "outside"

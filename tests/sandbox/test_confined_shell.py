@@ -18,7 +18,7 @@ from tools.calls import until
 
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed")
 
-MODES: tuple[ApprovalMode, ...] = ("ask", "unattended", "allow-workspace")
+MODES: tuple[ApprovalMode, ...] = ("ask", "unattended", "workspace")
 AT_ONCE = 4
 WAITS = ("vi", "watch", "while", "tail -f", "npm", "pip list", "sleep")  # each for its own reason
 RUN_MIN = 60

@@ -43,13 +43,13 @@ def test_the_line_says_what_follows_for_approvals() -> None:
     assert sandbox_line(good, mode="auto", approvals="ask", network="hosts") == (
         "Commands run in a sandbox (bubblewrap) with the listed hosts alone."
     )
-    asks = "allow-workspace therefore asks like ask."
+    asks = "workspace therefore asks like ask."
     for lacking in (none, weak):
-        line = sandbox_line(lacking, mode="auto", approvals="allow-workspace")
+        line = sandbox_line(lacking, mode="auto", approvals="workspace")
         assert lacking.why in line
         assert line.endswith(asks)
         assert asks not in sandbox_line(lacking, mode="auto", approvals="ask")
-    assert "off" in sandbox_line(none, mode="off", approvals="allow-workspace")
+    assert "off" in sandbox_line(none, mode="off", approvals="workspace")
 
 
 @pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed")

@@ -485,6 +485,7 @@ _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
     (e.SessionRestored, {}),
     (e.SessionMoved, {"home": "node:b", "by": "key"}),
     (e.SessionModeSet, {"mode": "allow-workspace", "by": "key"}),
+    (e.PermissionModeSet, {"mode": "edits", "by": "key"}),
     (e.QueuePaused, {}),
     (e.QueueResumed, {}),
     (e.RelayCalled, {"call_id": "c", "key": "me", "wire": "chat"}),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.undo.object_store import ObjectStore
-from holdfast.undo.packs import DamagedPack
-from holdfast.undo.scan import ScanLimits, Scanned, ScanStopped, scan
+from holdfast.undo.packs import DamagedPack, Kind
+from holdfast.undo.scan import ScanLimits, Scanned, ScanStopped, covers, scan
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
 from holdfast.undo.trees import Entry
 
@@ -308,3 +308,40 @@ async def test_a_workspace_that_is_too_large_is_counted_before_it_is_read_and_no
 async def test_a_workspace_that_is_gone_has_no_snapshot_and_says_so(tmp_path: Path) -> None:
     taken = await Snapshots(tmp_path / "data").take(tmp_path / "none", HERE)
     assert taken == NoSnapshot("the files could not be stored: No such file or directory")
+
+
+def _dropped(_kind: Kind, _data: bytes, _name: bytes) -> None:
+    """Store nothing."""
+
+
+def test_a_file_counts_as_covered_exactly_if_a_scan_stores_it(tmp_path: Path) -> None:
+    """P13: edits without a question are limited to these, whether or not the file exists yet."""
+    names = (
+        "a.py", "sub/b.py", "sub/deep/c.py", ".env", "sub/server.key", "build/out.js", "sub/keep.log",
+        "x.log",
+        "large.bin", ".git/config", "__pycache__/a.pyc", "sub/private/d.py",
+    )  # fmt: skip
+    work = tmp_path / "work"
+    limits = ScanLimits(file_bytes=100)
+    rules = {".gitignore": "*.log\nbuild/\n", "sub/.gitignore": "!keep.log\nprivate/\n"}
+    known: dict[str, bool] = {name: covers(str(work), str(work / name), limits=limits) for name in names}
+    assert set(known.values()) == {False}, "a workspace that doesn't exist has no snapshot"
+    for name, text in rules.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text)
+    before = {name: covers(str(work), str(work / name), limits=limits) for name in names}
+    for name in names:
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("x" * (200 if name == "large.bin" else 1))
+    (work / "link").symlink_to("/etc")
+    found = scan(str(work), put=_dropped, known={}, limits=limits)
+    left_out = tuple(one.path for one in found.not_covered)
+    for name in names:
+        is_stored = not any(
+            name == path or (path.endswith("/") and name.startswith(path)) for path in left_out
+        )
+        assert covers(str(work), str(work / name), limits=limits) is is_stored, name
+        assert before[name] is (is_stored or name == "large.bin"), name
+    assert sum(before.values()) == 5
+    for path in ("link", "link/hosts", "sub", "", "../elsewhere"):
+        assert not covers(str(work), os.path.normpath(work / path), limits=limits), path

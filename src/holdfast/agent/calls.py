@@ -21,7 +21,7 @@ from holdfast.agent.asks import Asks
 from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.policy import Judge
+from holdfast.agent.policy import mode_in
 from holdfast.agent.remembering import Remembering
 from holdfast.agent.run_hooks import in_loop_tools, only_reads
 from holdfast.agent.runlog import RunLog
@@ -44,7 +44,7 @@ from holdfast.policy.tool_names import (
     REMEMBER,
     tool_kind,
 )
-from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, deny_unattended
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict, deny_unattended
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
@@ -52,7 +52,7 @@ from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
-from holdfast.values import Action, Choice, GrantRule, Lift
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Lift, asks_less
 
 _log = logging.getLogger(__name__)
 
@@ -79,15 +79,20 @@ OFFLINE = "Not run: this run must not use the network."
 NO_SANDBOX = "Not run: this run must not use the network, and there is no sandbox that could hold it to that."
 NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
 WORKSPACE_CHANGED = "Not run: the workspace changed while this was being decided. Call it again."
+MODE_CHANGED = (
+    "Not run: the user switched to a stricter permission mode while this was being decided. Call it again."
+)
+CLIENT_IN_PLAN_MODE = "Not run: the session is in plan mode, where you can only read."
 CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
 class Judged(Struct, frozen=True):
-    """An action, the verdict on it, and what a person may answer."""
+    """An action, the verdict on it in a mode, and what a person may answer."""
 
     action: Action
     verdict: Verdict
     choices: tuple[Choice, ...]
+    mode: ApprovalMode
 
 
 class ToolCalls:
@@ -111,6 +116,7 @@ class ToolCalls:
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
+        self._judged_modes: dict[str, ApprovalMode] = {}  # the modes that calls were allowed in, by id
         self._shortfalls: dict[str, str] = {}  # what the sandbox couldn't hold when each call was judged
         self._workspace = Path(self._settings.workspace or deps.workspace)
         self._changing = asyncio.Lock()  # concurrent calls share one snapshot
@@ -126,7 +132,7 @@ class ToolCalls:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        only_read = only_reads(run)
+        only_read = self._mode == "plan" or only_reads(run)
         mine = [call for call in run.unfinished_tools if only_read or not _is_for_client(call)]
         numbered = [(call, _place(run, call), tools.get(call.own_tool)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
@@ -193,7 +199,8 @@ class ToolCalls:
             return _not_run(why)
         if tool is None:
             return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
-        if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
+        can_repeat = tool.traits.read_only or (tool.traits.idempotent and self._mode != "plan")
+        if call.started is not None and not can_repeat:
             why = await offload(why_daemons_hide)
             text = f"{UNKNOWN} What it started may still be running: {why}." if why else UNKNOWN
             return ToolResult(text, ok=False, ending="unknown")
@@ -220,8 +227,12 @@ class ToolCalls:
 
     def _kept_back(self, tool: Tool | None) -> str:
         """Why the tool, or one of the client, isn't run: it may change something while the run only reads."""
-        may_change = tool is None or not tool.traits.read_only
-        return only_reads(self._view.run(self._log.run_id)) if may_change else ""
+        if tool is not None and tool.traits.read_only:
+            return ""
+        # The client would be running its tool, if the run could do more than read.
+        return only_reads(self._view.run(self._log.run_id)) or (
+            "" if tool is not None else CLIENT_IN_PLAN_MODE
+        )
 
     async def _question(self, asked: e.ToolAsked) -> ToolResult:
         if self._settings.unattended:
@@ -243,7 +254,7 @@ class ToolCalls:
                 continue
             try:
                 insist_on_arguments(tool, asked.args)
-                judged = await self._judged(asked, tool)
+                judged = await self._judged(asked, tool, self._mode)
             except (BadArguments, WorkspaceMoved):
                 continue  # the model gets the result in the order of the calls
             # The effect of a later call on the same file is unknown until the earlier one is done.
@@ -268,7 +279,9 @@ class ToolCalls:
             if ask is not None and (refused := _settled_result(await self._people.settled(ask))) is not None:
                 return refused
             # People may answer late: what they were shown may no longer be what would happen.
-            judged = await self._judged(asked, tool)
+            judged = await self._judged(asked, tool, self._mode)
+            if not await self._is_undoable(asked, judged):
+                judged = await self._judged(asked, tool, "ask")
             is_approved = ask is not None and self._people.is_about(ask, judged.action)
             verdict = judged.verdict
             if isinstance(verdict, Deny) and not (is_approved and verdict.reason == "no_approver"):
@@ -277,6 +290,7 @@ class ToolCalls:
                 self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
+                self._judged_modes[asked.tool_call_id] = judged.mode
                 self._lifts[asked.tool_call_id] = judged.action.lift
                 self._shortfalls[asked.tool_call_id] = judged.action.shortfall
                 return None
@@ -285,47 +299,55 @@ class ToolCalls:
                 asked, replace(judged, verdict=dataclasses.replace(verdict, findings=findings))
             )
 
-    async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
-        """The verdict on the action."""
+    async def _is_undoable(self, asked: e.ToolAsked, judged: "Judged") -> bool:
+        """Whether the workspace is stored, if that's why the mode allows the action."""
+        is_edit = judged.mode == "edits" and tool_kind(asked.name) == "write"
+        if not is_edit or not isinstance(judged.verdict, Allow):
+            return True
+        async with self._changing:
+            return await self._snapshots.before_change()
+
+    async def _judged(self, asked: e.ToolAsked, tool: Tool, mode: ApprovalMode) -> "Judged":
+        """The verdict on the action in this mode."""
         # Read now, because the log can grow while a thread looks at files.
         grants = [grant.rule for grant in self._view.session.grants.values()]
-        judged = await asyncio.to_thread(self._judge, asked, tool, grants)
+        judged = await asyncio.to_thread(self._judge, asked, tool, grants, mode)
         verdict = judged.verdict
         # A sub-agent that was stopped has ended, so nothing about it is unknown.
         is_known = tool.traits.read_only or asked.name in CHILD_TOOLS
         if isinstance(verdict, Deny) or is_known or not self._repeats_unknown(asked):
             return judged
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
-        verdict = self._as_attended(self._judge_now.for_a_person((REPEATS_UNKNOWN, *findings)))
+        verdict = self._as_attended(self._deps.judge.in_mode(mode).for_a_person((REPEATS_UNKNOWN, *findings)))
         if isinstance(verdict, NeedsApproval):
             verdict = dataclasses.replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
-        return Judged(judged.action, verdict, ("once", "deny"))
+        return Judged(judged.action, verdict, ("once", "deny"), mode)
 
     @property
-    def _judge_now(self) -> Judge:
-        """The judge in the session's current mode; an unattended run always uses `unattended`."""
-        is_unattended = self._settings.unattended
-        return self._deps.judge.in_mode("unattended" if is_unattended else self._view.session.approval_mode)
+    def _mode(self) -> ApprovalMode:
+        return mode_in(self._deps.judge, self._view.session, self._settings)
 
-    def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
+    def _judge(
+        self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule], mode: ApprovalMode
+    ) -> "Judged":
         """Blocks on files, so it runs in a thread."""
-        judge, place = self._judge_now, Path(unmoved(self._workspace))
+        judge, place = self._deps.judge.in_mode(mode), Path(unmoved(self._workspace))
         self._deps.trusts(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
-            return Judged(action, Deny(TOO_MUCH), ())
+            return Judged(action, Deny(TOO_MUCH), (), mode)
         if self._settings.offline and self._may_need_network(asked, action):
-            return Judged(action, Deny(OFFLINE), ())
+            return Judged(action, Deny(OFFLINE), (), mode)
         verdict = self._as_attended(judge.verdict(action, grants, workspace=place))
         if not isinstance(verdict, NeedsApproval):
-            return Judged(action, verdict, ())
+            return Judged(action, verdict, (), mode)
         choices = judge.choices(action, grants, workspace=place)
         if not verdict.offers and "session" in choices:
             from holdfast.policy.grants import offer_of  # imported by the judge
 
             rule = judge.rule(action, grants, workspace=place)
             verdict = dataclasses.replace(verdict, offers=() if rule is None else (offer_of(rule),))
-        return Judged(action, verdict, choices)
+        return Judged(action, verdict, choices, mode)
 
     def _may_need_network(self, asked: e.ToolAsked, action: Action) -> bool:
         """Whether it may use the network; a tool that Holdfast doesn't know may if the run names it."""
@@ -389,6 +411,8 @@ class ToolCalls:
         await self._view.settled(self._log)
         await self._until_leased()
         await self._view.block_if_stopping(run.run_id)
+        if self._is_stricter_now(asked):
+            return _not_run(MODE_CHANGED)
         one = RunningCall(
             self._log.session_id,
             run.run_id,
@@ -415,6 +439,13 @@ class ToolCalls:
             one.end()
             if asked.name not in CHILD_TOOLS:  # what sub-agents need is the call's own time
                 self._begun[asked.tool_call_id] += one.asked_s
+
+    def _is_stricter_now(self, asked: e.ToolAsked) -> bool:
+        """Whether the mode changed since the call was allowed, so that it may no longer be."""
+        mode, allowed_in = self._mode, self._judged_modes.get(asked.tool_call_id)
+        if allowed_in is None or not asks_less(allowed_in, mode):
+            return False
+        return mode == "plan" or asked.tool_call_id not in self._approved
 
     async def _until_leased(self) -> None:
         """Wait while another node might consider this one dead and repeat the effect."""

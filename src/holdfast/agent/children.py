@@ -16,6 +16,7 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
+from holdfast.events.modes import mode_set
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import ChildState, Run
 from holdfast.interfaces.ids import message_of, new_epoch
@@ -80,7 +81,7 @@ async def create(deps: AgentDeps, child: NewChild) -> None:
         ),
     ]
     if child.mode:
-        begun.insert(1, e.SessionModeSet(at_ms=now_ms, mode=child.mode))
+        begun.insert(1, mode_set(child.mode, at_ms=now_ms, by=""))
     key = _key(started.child_id, digest=CREATED)
     result = await append(deps, started.child_id, begun, when=[IfSessionNew()], once=key)
     if isinstance(result, Appended):

@@ -19,11 +19,12 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
 from holdfast.decisions.shared_budgets import share_of
+from holdfast.events.modes import mode_set
 from holdfast.folds.child_lines import progress_line, tail_of
 from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import child_ids, message_of
-from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, JournalError
+from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, IfSessionKnown, JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.policy.tool_names import (
     CHILD_STATUS,
@@ -40,7 +41,7 @@ from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
 from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
-from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings
+from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings, asks_less
 
 _log = logging.getLogger(__name__)
 
@@ -277,6 +278,11 @@ class Delegation:
         chat = chat_of(session.source, session.chat, self._log.session_id)
         child = NewChild(started, parent, args.task, api_key, session.approval_mode, chat)
         await create(self._deps, child)
+        # The parent's mode may have become stricter while the session didn't exist yet.
+        judge, mode = self._deps.judge, session.approval_mode
+        if asks_less(judge.in_mode(child.mode).applied_mode(), judge.in_mode(mode).applied_mode()):
+            chosen = mode_set(mode, at_ms=self._log.now_ms(), by=session.mode_set_by)
+            await append(self._deps, started.child_id, [chosen], when=[IfSessionKnown()])
 
     async def _awaited(self, child: ChildState, call: WaitingCall) -> None:
         """Wait for the sub-agent's ending, and show meanwhile what it does."""

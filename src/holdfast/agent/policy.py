@@ -13,10 +13,11 @@ from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, for_a_person
-from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, RunSettings, Width, strictest
 
 # The rules are many modules, so the first verdict imports them.
 if TYPE_CHECKING:
+    from holdfast.folds.session import Session
     from holdfast.policy.approval_rules import ApprovalRule
     from holdfast.policy.approvals import Policy
     from holdfast.policy.lifts import Containment
@@ -31,6 +32,10 @@ class Judge(Protocol):
 
     def in_mode(self, mode: Literal["", ApprovalMode]) -> "Judge":
         """The judge of a session whose mode a person chose; an empty mode is the configured one."""
+        ...
+
+    def applied_mode(self) -> ApprovalMode:
+        """The mode that it judges in."""
         ...
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -100,6 +105,16 @@ def _no_sandbox(_workspace: Path) -> "Containment | None":
     return None
 
 
+def _never(_workspace: Path, _path: str) -> bool:
+    return False
+
+
+def mode_in(judge: Judge, session: "Session", settings: RunSettings) -> ApprovalMode:
+    """Return the mode that a run works in now: its session's, or `unattended` if that's stricter."""
+    mode = judge.in_mode(session.approval_mode).applied_mode()
+    return strictest(mode, "unattended") if settings.unattended else mode
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJudge(Judge):
     """The configured policy; created at the edge, out of the agent's reach."""
@@ -113,10 +128,15 @@ class ConfiguredJudge(Judge):
     read: "ReadSteps | None" = None  # reads commands; a program with an event loop uses a CommandReader
     secret_finder: "Callable[[], SecretFinder] | None" = None
     containment: "Callable[[Path], Containment | None]" = _no_sandbox  # of commands in a workspace; may block
+    undoable: Callable[[Path, str], bool] = _never  # whether undo covers a file of a workspace; blocks
 
     @override
     def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
         return replace(self, mode=mode) if mode else self
+
+    @override
+    def applied_mode(self) -> ApprovalMode:
+        return self.mode
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -178,7 +198,9 @@ class ConfiguredJudge(Judge):
             matches=matches,
             secret_finder=(self.secret_finder or SecretFiles)(),
         )
-        return Policy(facts, self.mode, self.rules, self.read or steps_of, self.containment(workspace))
+        undoable = partial(self.undoable, Path(real))
+        read = self.read or steps_of
+        return Policy(facts, self.mode, self.rules, read, self.containment(workspace), undoable)
 
 
 def _resolved(path: str) -> str:

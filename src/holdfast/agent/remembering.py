@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.policy import mode_in
 from holdfast.agent.run_hooks import only_reads
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
@@ -66,7 +67,8 @@ class Remembering:
         run_id = self._log.run_id
         view = self._view.transcript.runs[run_id]
         because = outside_sources(self._view.session, self._view.transcript, run_id)
-        if only_reads(self._view.run(run_id)):
+        run = self._view.run(run_id)
+        if only_reads(run) or mode_in(self._deps.judge, self._view.session, run.settings) == "plan":
             because = (*because, ONLY_READ)
         clean = self._log.secrets.redact_text
         message = self._view.session.inbox.messages[view.message_id]

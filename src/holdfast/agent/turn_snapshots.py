@@ -39,17 +39,17 @@ class TurnSnapshots:
     def _run(self) -> Run:
         return self._view.run(self._log.run_id)
 
-    async def before_change(self) -> None:
-        """Return when the workspace is stored as it is before this turn's first change.
+    async def before_change(self) -> bool:
+        """Store the workspace as it is before this turn's first change. Return whether that's possible.
 
         Raises WorkspaceMoved.
         """
         snapshots, run = self._snapshots, self._run
         if snapshots is None:
-            return
+            return False
         newest = run.snapshots[-1] if run.snapshots else None
         if newest is not None and newest.turn == run.turns and newest.when == "before":
-            return
+            return bool(newest.snapshot)
         if run.open_snapshot is not None:
             await self.after_turn()  # an earlier process could not
         overlaps = snapshots.turns.begin(run.run_id, await snapshots.real_path(self._workspace))
@@ -57,6 +57,7 @@ class TurnSnapshots:
         taken = await self._take(snapshots, "before")
         self._emit("before", taken, head, overlaps=overlaps)
         await self._view.settled(self._log)
+        return isinstance(taken, Snapshot)
 
     async def after_turn(self, *, seconds: float | None = None) -> None:
         """Store what the turn made of the workspace, if it could change anything."""

@@ -8,7 +8,17 @@ from msgspec import UNSET, UnsetType
 from holdfast.api.body import AbsolutePath, ResponseBody, one_of
 from holdfast.api.errors import ErrorDetail
 from holdfast.api.live import BackgroundJobShown
-from holdfast.values import Action, GrantOffer, Mode, OnRestart, OutcomeKind, Part, WhenBusy
+from holdfast.values import (
+    Action,
+    ApprovalMode,
+    GrantOffer,
+    Mode,
+    OldMode,
+    OnRestart,
+    OutcomeKind,
+    Part,
+    WhenBusy,
+)
 
 NAME_CHARS_MAX = 256  # repeated in lists of runs and messages
 SESSION_ID_CHARS_MAX = 256
@@ -181,6 +191,10 @@ class RunRequest(ModelOptions, kw_only=True):
     client_id: Annotated[ShortText | None, _says("Client-chosen message id, returned with the message.")] = (
         None
     )
+    permission_mode: Annotated[
+        Literal[ApprovalMode, OldMode] | None,
+        _says("Sets the session's permission mode before the run. See PUT /api/sessions/{id}/approval-mode."),
+    ] = None
     plan_first: Annotated[
         bool,
         _says("Plan mode: the run is read-only until a person accepts its plan, with or without changes."),

@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
 from holdfast.api.scopes import Scope
+from holdfast.values import MODES
 
 
 class BlobStored(ResponseBody, frozen=True):
@@ -108,6 +109,13 @@ class SandboxShown(ResponseBody, frozen=True):
     says: str
 
 
+class PermissionModesShown(ResponseBody, frozen=True):
+    """The configured permission mode, and the modes that the caller can set, strictest first."""
+
+    mode: Annotated[str, one_of(*MODES)]
+    allowed: tuple[Annotated[str, one_of(*MODES)], ...]
+
+
 class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.api_server.capabilities"):
     """The server's capabilities, in hermes format."""
 
@@ -120,6 +128,7 @@ class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.ap
     features: dict[str, Any]
     endpoints: dict[str, dict[str, str]]
     sandbox: SandboxShown | None = None
+    permission_modes: PermissionModesShown | None = None
 
 
 class HealthShown(ResponseBody, frozen=True):

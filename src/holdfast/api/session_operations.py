@@ -133,14 +133,20 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         "sessions.put_mode",
         tag="Sessions",
         summary=(
-            "Set the session's approval mode, starting with its next action: ask, allow-workspace, "
-            "unattended, or empty for the configured mode. Rules still apply. allow-workspace ends when a "
-            "run starts in another workspace."
+            "Set the session's permission mode, starting with its next action: plan, ask, edits, workspace, "
+            "unattended, or empty for the configured mode. A stricter mode also applies to allowed actions "
+            "that haven't started, and to active sub-agents. edits and workspace end when a run starts in "
+            "another workspace. Any key can set plan; the others need the scope approve, and keys from "
+            "`holdfast keys add` can't exceed approvals.mode_max. allow-workspace means workspace."
         ),
-        scopes=("approve",),
+        scopes=("chat", "approve"),
         request=sessions.ApprovalModeRequest,
         responses={200: sessions.ApprovalModeShown},
-        errors={400: "invalid_request, invalid_json", 403: "workspace_not_allowed", **SESSION_ERRORS},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed, missing_scope, mode_not_allowed",
+            **SESSION_ERRORS,
+        },
         needs_request=True,
     ),
     Operation(

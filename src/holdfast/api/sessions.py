@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.api.body import ALWAYS_TRUE, AbsolutePath, ResponseBody, one_of
 from holdfast.api.changes import UndoShown
 from holdfast.api.runs import SessionId
-from holdfast.values import ApprovalMode, Part, PlanStep
+from holdfast.values import MODES, ApprovalMode, OldMode, Part, PlanStep
 
 OFFSET_MAX = 10_000  # limit of paging without a cursor
 
@@ -50,7 +50,7 @@ class ForkRequest(msgspec.Struct):
 class ApprovalModeRequest(msgspec.Struct):
     """The body of PUT /api/sessions/{session_id}/approval-mode. An empty mode selects the configured one."""
 
-    mode: Literal["", ApprovalMode]
+    mode: Literal["", ApprovalMode, OldMode]
 
 
 class BroughtServer(msgspec.Struct, kw_only=True):
@@ -130,9 +130,9 @@ class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.se
 
 
 class ApprovalModeShown(ResponseBody, frozen=True):
-    """The approval mode of a session. An empty mode means the configured one."""
+    """The permission mode of a session, as in the request. An empty mode means the configured one."""
 
-    mode: Annotated[str, one_of("", "ask", "allow-workspace", "unattended")]
+    mode: Annotated[str, one_of("", *MODES, "allow-workspace")]
 
 
 class BroughtShown(ResponseBody, frozen=True):
@@ -264,6 +264,7 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     title: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
     workspace: str | UnsetType = UNSET
+    permission_mode: Annotated[str | UnsetType, one_of(*MODES)] = UNSET
     forked_from: Annotated[
         str | UnsetType, msgspec.Meta(description="The session it was forked from, if any.")
     ] = UNSET

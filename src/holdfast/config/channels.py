@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdfast.config.fields import Amount, Secret, doc
+from holdfast.values import ApprovalMode, OldMode
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,8 +65,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""
     tools: Annotated[tuple[str, ...], doc("Tools that the agent can use. If empty, all.")] = ()
     approvals: Annotated[
-        Literal["", "ask", "allow-workspace", "unattended"],
-        doc("Approval mode of its conversations, as in `approvals.mode`. If empty, the server's."),
+        Literal["", ApprovalMode, OldMode],
+        doc("Permission mode of its conversations, as in `approvals.mode`. If empty, the server's."),
     ] = ""
     sandbox: Annotated[
         Literal["", "offline"],

@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.config.approvals import ApprovalSettings, RuleSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import (
-    ApprovalSettings,
     McpOAuthSettings,
     McpSandboxSettings,
     McpServerSettings,
     RetrySettings,
-    RuleSettings,
     SandboxSettings,
     ServerSettings,
     Settings,

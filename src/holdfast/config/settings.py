@@ -7,14 +7,20 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.config.approvals import ApprovalSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
 from holdfast.config.limits import LimitSettings
 from holdfast.messages import ANSWER_BYTES_MAX
-from holdfast.policy.verdicts import RuleVerdict
 from holdfast.sandbox.profile import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
-from holdfast.values import ApprovalMode, Budget, Durability, MemoryMode, OnExpiry, OnRestart, RelayKeep
+from holdfast.values import (
+    Budget,
+    Durability,
+    MemoryMode,
+    OnRestart,
+    RelayKeep,
+)
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -367,57 +373,6 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         RelayKeep,
         doc("Data to store per call: `usage` (a small record), `all` (as a session) or `none`."),
     ] = "usage"
-
-
-class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[approvals.rules]]: rules for actions. Set exactly one of allow, ask and deny."""
-
-    allow: Annotated[str, doc("Tool whose matching actions run without approval.", "name")] = ""
-    ask: Annotated[str, doc("Tool whose matching actions always need approval.", "name")] = ""
-    deny: Annotated[str, doc("Tool whose matching actions never run.", "name")] = ""
-    argv: Annotated[
-        tuple[str, ...],
-        doc("First words of a matching command. With allow, only harmless words can follow them."),
-    ] = ()
-    exact: Annotated[bool, doc("Whether an allowed command must be exactly the words in argv.")] = False
-    paths: Annotated[
-        tuple[str, ...],
-        doc(
-            "Paths that a matching action touches. deny and ask also match a search or listing of a parent "
-            "folder.",
-            "path",
-        ),
-    ] = ()
-    host: Annotated[str, doc("Host that a matching action calls.", "host name")] = ""
-
-    @property
-    def verdict(self) -> RuleVerdict:
-        """Which of the three it is."""
-        return "allow" if self.allow else "ask" if self.ask else "deny"
-
-    @property
-    def tool(self) -> str:
-        """The tool that the rule is about."""
-        return self.allow or self.ask or self.deny
-
-
-class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[approvals]: when actions need approval. An unanswered request is never approved."""
-
-    mode: Annotated[
-        ApprovalMode,
-        doc(
-            "`ask`: ask about every change. `allow-workspace`: allow anything the sandbox contains. "
-            "`unattended`: never ask; deny."
-        ),
-    ] = "ask"
-    expires_s: Annotated[AtLeast0, doc("How long a request stays open; 0 means until someone answers.")] = (
-        86_400
-    )
-    on_expiry: Annotated[
-        OnExpiry, doc("Whether a run continues without the action or stops if no one answers.")
-    ] = "continue"
-    rules: tuple[RuleSettings, ...] = ()
 
 
 class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -42,11 +42,17 @@ class OwnToolsJudge(Judge):
     configured: Judge
 
     def _of(self, action: Action) -> Judge:
-        return self.configured if self.own.get(action.tool) is None else self.trusted
+        is_own = self.own.get(action.tool) is not None
+        # In plan mode, not even the program's own tools change anything.
+        return self.trusted if is_own and self.applied_mode() != "plan" else self.configured
 
     @override
     def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
         return dataclasses.replace(self, configured=self.configured.in_mode(mode))
+
+    @override
+    def applied_mode(self) -> ApprovalMode:
+        return self.configured.applied_mode()
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:

@@ -89,6 +89,10 @@ class TrustedTools(Struct, frozen=True):
         del mode
         return self
 
+    def applied_mode(self) -> ApprovalMode:
+        """The program chose its tools, so only those that it marked need an approval."""
+        return "ask"
+
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Ask about the tools that were marked; allow the others."""
         del grants, workspace

@@ -50,8 +50,10 @@ from holdfast.events.memory import ContextRead as ContextRead
 from holdfast.events.memory import MemoryProposed as MemoryProposed
 from holdfast.events.memory import MemoryRejected as MemoryRejected
 from holdfast.events.memory import MemoryWritten as MemoryWritten
+from holdfast.events.modes import ModeSet as ModeSet
+from holdfast.events.modes import PermissionModeSet as PermissionModeSet
+from holdfast.events.modes import SessionModeSet as SessionModeSet
 from holdfast.values import (
-    ApprovalMode,
     CallFinish,
     CallPurpose,
     CloseReason,
@@ -135,17 +137,6 @@ class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
 
     home: str = ""
     by: str = ""
-
-
-class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
-    """A person set the session's approval mode. An empty mode means the configured one.
-
-    `allow-workspace` applies to `workspace` or, if that's empty, to the workspace of the last started run.
-    """
-
-    mode: Literal["", ApprovalMode] = ""
-    by: str = ""
-    workspace: str | None = None
 
 
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
@@ -487,17 +478,17 @@ class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
 # fmt: off
 AnyEvent: TypeAlias = (
     SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
-    | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound | SessionMoved
-    | SessionModeSet | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched
-    | QueuePaused | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted
-    | AttemptFailed | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
-    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ChildStarted | ChildEnded | ChildAsked
-    | ChildAskSettled | ParentTold | ApprovalAsked | ApprovalAnswered
-    | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
-    | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
-    | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
-    | ContextRead | MemoryProposed | MemoryWritten | MemoryRejected
-    | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
+    | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound
+    | SessionMoved | SessionModeSet | PermissionModeSet | MessageAccepted | MessageEdited | MessageMoved
+    | MessageRemoved | MessageDispatched | QueuePaused | QueueResumed | RunQueued | RunStarted
+    | CallStarted | CallEnded | AttemptStarted | AttemptFailed | AttemptSuperseded | TextDelta
+    | TextDone | ReasoningDelta | ReasoningDone | ToolAsked | ToolStarted | ToolOutput | ToolEnded
+    | SnapshotTaken | ChildStarted | ChildEnded | ChildAsked | ChildAskSettled | ParentTold
+    | ApprovalAsked | ApprovalAnswered | ApprovalExpired | ApprovalWithdrawn | QuestionAsked
+    | QuestionAnswered | QuestionExpired | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered
+    | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched
+    | Usage | ContextCompacted | AttachmentsSaved | ContextRead | MemoryProposed | MemoryWritten
+    | MemoryRejected | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
     | DeliveryUnknown
 )

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.codec import FEATURE_EVENTS
 from holdfast.events.bases import RunEvent
+from holdfast.events.modes import mode_of
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
-from holdfast.values import ApprovalMode, ParentLink, Undo
+from holdfast.values import WORKSPACE_MODES, ApprovalMode, ParentLink, Undo
 
 
 class OpenUndo(Struct, frozen=True):
@@ -67,7 +68,7 @@ class Session(Struct):
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     mode_set_by: str = ""  # empty: not set
-    mode_workspace: str = ""  # where allow-workspace holds
+    mode_workspace: str = ""  # where `edits` and `workspace` apply
     folder: str = ""  # the workspace of the newest run that started; empty: the configured one
     has_moved: bool = False  # a person let other machines continue it without its files
     parent: ParentLink | None = None  # of a sub-agent's session
@@ -164,8 +165,8 @@ def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
     session.has_moved = True
 
 
-def _mode_set(session: Session, _: int, event: e.SessionModeSet) -> None:
-    session.approval_mode, session.mode_set_by = event.mode, event.by
+def _mode_set(session: Session, _: int, event: e.ModeSet) -> None:
+    session.approval_mode, session.mode_set_by = mode_of(event), event.by
     session.mode_workspace = session.folder if event.workspace is None else event.workspace
 
 
@@ -305,7 +306,7 @@ def _run_started(session: Session, seq: int, event: e.RunStarted) -> None:
     if message.run_id == event.run_id and message.state is MessageState.QUEUED:
         session.inbox.hand_over(message.message_id, event.run_id)
     folder = session.runs[event.run_id].settings.workspace
-    if folder != session.mode_workspace and session.approval_mode == "allow-workspace":
+    if folder != session.mode_workspace and session.approval_mode in WORKSPACE_MODES:
         # It was allowed for another workspace. The stricter modes apply anywhere.
         session.approval_mode, session.mode_set_by = "", ""
     session.folder = folder
@@ -344,6 +345,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.SessionRewound: _rewound,
         e.SessionMoved: _session_moved,
         e.SessionModeSet: _mode_set,
+        e.PermissionModeSet: _mode_set,
         e.ToolStarted: _tool_started,
         e.ChildStarted: _child_started,
         e.MessageAccepted: _accepted,

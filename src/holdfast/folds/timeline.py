@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from holdfast import events as e
 from holdfast.codec import type_of
+from holdfast.events.modes import mode_of
 from holdfast.folds.activity import Activity
 from holdfast.folds.feature_folds import TIMELINE_TEXTS
 from holdfast.values import Undo
@@ -137,6 +138,10 @@ def _undo_text(undo: Undo) -> str:
     return f", {undo.files} files as before" + (" the undo" if undo.redoes else "")
 
 
+def _mode_text(event: e.ModeSet) -> str:
+    return mode_of(event) or "as configured"
+
+
 def _count(event: e.SnapshotTaken) -> str:
     return f"{event.files} files" + (f", {event.changed} changed" if event.when == "after" else "")
 
@@ -145,7 +150,8 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
         e.SessionRewound: lambda event: f"to {event.to_seq}" + (_undo_text(event.undo) if event.undo else ""),
         e.SessionMoved: lambda event: f"to {event.home}" if event.home else "to any machine",
-        e.SessionModeSet: lambda event: event.mode or "as configured",
+        e.SessionModeSet: _mode_text,
+        e.PermissionModeSet: _mode_text,
         e.AttemptStarted: lambda event: (
             f"#{event.nth} {event.target} {event.model}"
             + (f", reconnected {event.reconnects} times" if event.reconnects else "")

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -133,7 +134,10 @@ async def open_parts(
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
         tools.tasks.start("shared grants", partial(grants.watch, clock, always.load))
+        snapshots = await _snapshots(stack, settings, config)
         judge = _judge(settings, tools, always=always, config=config)
+        if snapshots is not None:
+            judge = replace(judge, undoable=snapshots.covers)
         yield Parts(
             targets=targets,
             store=store,
@@ -143,11 +147,11 @@ async def open_parts(
                 judge=judge,
                 secrets=secrets,
                 targets=targets,
-                snapshots=await _snapshots(stack, settings, config),
+                snapshots=snapshots,
             ),
             clock=clock,
             prices=prices,
-            unattended=settings.approvals.mode == "unattended",
+            unattended=settings.approvals.permission_mode == "unattended",
             opening=tools.opening,
             sandbox=partial(_sandbox_shown, settings, tools.opening),
             jobs=SessionJobs(processes.all, processes.read, processes.stop),
@@ -207,7 +211,9 @@ def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> Sandbox
         backend=sandbox.backend,
         holds=is_held(sandbox),
         network=network,
-        says=sandbox_line(sandbox, mode=wanted.mode, approvals=settings.approvals.mode, network=network),
+        says=sandbox_line(
+            sandbox, mode=wanted.mode, approvals=settings.approvals.permission_mode, network=network
+        ),
     )
 
 
@@ -243,7 +249,7 @@ def _judge(
     settings: Settings, tools: HostTools, *, always: AlwaysGrants, config: Path | None
 ) -> ConfiguredJudge:
     return ConfiguredJudge(
-        mode=settings.approvals.mode,
+        mode=settings.approvals.permission_mode,
         rules=rules_of(settings.approvals),
         home=Path.home(),
         protected=own_folders(settings),
@@ -349,6 +355,7 @@ def _options(
         one_user={key.name: key.one_user for key in settings.keys},
         cors_origins=settings.server.cors_origins,
         workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
+        mode_max=settings.approvals.mode_max,
         limits=limits_of(settings),
         model=parts.targets[0].model,
         key_limits=key_limits_of(settings),

@@ -4,18 +4,21 @@ A pure decision about a parsed action. Each part of a shell command is judged by
 worst verdict: denied before asked, asked before allowed. For each part, the short list of what is always
 denied comes first, then the first configured rule that applies, then grants, then the mode.
 
+- `plan`: anything that does more than read is denied, whatever rules and grants say.
+- `unattended`: like `ask`, but anything that needs approval is denied.
 - `ask`: commands and tools that only read inside the workspace run without asking.
-- `allow-workspace`: so does everything that the sandbox contains. If the sandbox is turned off, so do
-  commands whose words are all literal and whose paths are all in the workspace; this trusts the programs that
-  they start. If it is on but does not hold, this mode is `ask`.
-- `unattended`: like `ask`, but what would be asked is refused, because nobody is there.
+- `edits`: so do file tools that write files of the workspace, if undo covers these files and they are neither
+  protected nor secret.
+- `workspace`: so does everything that the sandbox contains. If the sandbox is turned off, so do commands
+  whose words are all literal and whose paths are all in the workspace; this trusts the programs that they
+  start. If it is on but does not hold, this mode is `ask`.
 
 What leaves the sandbox is asked about in every mode, and a rule for a program does not cover it. The same
 applies to commands in a workspace where the sandbox can't hide every secret file: no rule, grant or mode lets
 a command run with less.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -36,7 +39,7 @@ from holdfast.policy.headlines import headline_for
 from holdfast.policy.lifts import Containment, lift_findings
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
-from holdfast.policy.tool_names import SHELL, ToolKind, tool_kind
+from holdfast.policy.tool_names import SHELL, UPDATE_PLAN, ToolKind, tool_kind
 from holdfast.policy.verdicts import (
     Allow,
     Deny,
@@ -53,16 +56,26 @@ FINDINGS_MAX = 100
 
 _READS: frozenset[ToolKind | None] = frozenset(("read", "read_tree"))
 _ABOUT_FILES: frozenset[ToolKind | None] = frozenset((*_READS, "write"))
-_BY_MODE: dict[ApprovalMode, frozenset[FindingKind]] = {
-    "ask": frozenset(),
-    "allow-workspace": frozenset(("change", "write")),
-    "unattended": frozenset(),
+_NOTHING: frozenset[FindingKind] = frozenset()
+_WRITES: frozenset[FindingKind] = frozenset(("write",))
+_CHANGES: frozenset[FindingKind] = frozenset(("change", "write"))
+_BECAUSE: dict[frozenset[FindingKind], str] = {
+    _NOTHING: "It only reads inside the workspace.",
+    _WRITES: "It edits files of the workspace, and undo can restore them.",
+    _CHANGES: "It stays inside the workspace, and programs there are trusted.",
 }
-_BECAUSE: dict[ApprovalMode, str] = {
-    "ask": "It only reads inside the workspace.",
-    "allow-workspace": "It stays inside the workspace, and programs there are trusted.",
-    "unattended": "It only reads inside the workspace.",
-}
+PLAN_MODE = (
+    "Not run: the session is in plan mode, where you can only read. Propose a plan with "
+    f"{UPDATE_PLAN}. You can act when the user has accepted it or changed the mode."
+)
+_PLAN_TOOLS: frozenset[ToolKind | None] = frozenset(("read", "read_tree", "fetch", "free"))
+_PLAN_FINDINGS: frozenset[FindingKind] = frozenset(
+    ("outside", "secret", "rule")
+)  # of commands that only read
+
+
+def _never(_path: str) -> bool:
+    return False
 
 
 class Policy(Struct, frozen=True):
@@ -73,12 +86,13 @@ class Policy(Struct, frozen=True):
     rules: tuple[ApprovalRule, ...] = ()
     read: ReadSteps = steps_of
     containment: Containment | None = None  # None: the sandbox is turned off
+    undoable: Callable[[str], bool] = _never  # whether undo covers this file of the workspace; may block
 
     @property
     def counts_as(self) -> ApprovalMode:
         """The mode that applies: without a sandbox that holds, programs of the workspace are not trusted."""
         lacks = self.containment is not None and not self.containment.held
-        return "ask" if lacks and self.mode == "allow-workspace" else self.mode
+        return "ask" if lacks and self.mode == "workspace" else self.mode
 
     @property
     def is_contained(self) -> bool:
@@ -184,6 +198,8 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
         rule = first_rule(part, policy.rules, facts=policy.facts)
         if rule is not None and rule.verdict == "deny":
             denials.append(f"A rule denies {_named(rule)}.")
+        if policy.mode == "plan" and not _only_reads(part):
+            denials.append(PLAN_MODE)
         if part.guess:
             if rule is not None and rule.verdict == "ask":
                 open_parts.append((part, (_asked_by(rule),)))
@@ -206,7 +222,7 @@ def _left(
         covered |= covered_by_rule(rule)
     for grant in grants:
         covered |= covered_by_grant(grant, part, policy.facts, contained=policy.is_contained)
-    if policy.counts_as == "allow-workspace" or (rule is not None and rule.verdict == "allow"):
+    if policy.counts_as == "workspace" or (rule is not None and rule.verdict == "allow"):
         findings = tuple(each for each in findings if not _is_prevented(each, part, policy))
     left = tuple(finding for finding in findings if finding.kind not in covered)
     if left:  # a person who is asked anyway must know what they can't see
@@ -218,7 +234,18 @@ def _left(
 def _covered_by_mode(part: ActionPart, policy: Policy) -> frozenset[FindingKind]:
     # Outside the sandbox, nothing is trusted because it stays in the workspace: what it starts may not.
     is_outside = policy.containment is not None and part.lift.everything
-    return _BY_MODE["ask" if is_outside else policy.counts_as]
+    if policy.counts_as == "workspace":
+        return _NOTHING if is_outside else _CHANGES
+    if policy.counts_as == "edits" and tool_kind(part.tool) == "write":
+        return _WRITES if part.paths and all(map(policy.undoable, part.paths)) else _NOTHING
+    return _NOTHING
+
+
+def _only_reads(part: ActionPart) -> bool:
+    """Whether plan mode allows it, possibly with an approval: nothing changes."""
+    if part.tool == SHELL:
+        return all(finding.kind in _PLAN_FINDINGS for finding in part.findings)
+    return tool_kind(part.tool) in _PLAN_TOOLS
 
 
 def _is_prevented(finding: PolicyFinding, part: ActionPart, policy: Policy) -> bool:
@@ -236,11 +263,11 @@ def _asked_by(rule: ApprovalRule) -> PolicyFinding:
 
 def _reason(part: ActionPart, policy: Policy, *, rule: ApprovalRule | None) -> str:
     """Why a part runs without asking."""
-    mode = policy.counts_as
-    if mode == "allow-workspace" and part.findings and policy.is_contained and part.tool == SHELL:
+    if policy.counts_as == "workspace" and part.findings and policy.is_contained and part.tool == SHELL:
         return "The sandbox contains it."
-    if all(finding.kind in _BY_MODE[mode] for finding in part.findings):
-        return _BECAUSE["ask"] if not part.findings else _BECAUSE[mode]
+    covered = _covered_by_mode(part, policy)
+    if all(finding.kind in covered for finding in part.findings):
+        return _BECAUSE[covered if part.findings else _NOTHING]
     if rule is not None and rule.verdict == "allow":
         return f"A rule allows {_named(rule)}."
     return "It was allowed earlier."

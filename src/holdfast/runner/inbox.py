@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.agent.compaction import has_something_to_compact
 from holdfast.events import Input
+from holdfast.events.modes import mode_set
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
@@ -38,10 +39,12 @@ from holdfast.interfaces.journal import (
     Replayed,
     Store,
 )
+from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.runner.asks import (
     Answered,
     AnswerNotOffered,
     AnswerResult,
+    ApprovalVerdict,
     AskAnswer,
     Stale,
     UnknownAsk,
@@ -55,7 +58,7 @@ from holdfast.runner.session_grants import (
     session_grants,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import COMPACT, Action, HistoryMessage, Part, RunSettings, WhenBusy
+from holdfast.values import COMPACT, Action, ApprovalMode, HistoryMessage, Part, RunSettings, WhenBusy
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +83,7 @@ class IncomingMessage(Struct, frozen=True, kw_only=True):
     message_id: str = ""
     run_id: str = ""
     key: str = ""  # the name of the API key that the run counts for, if it isn't the caller's
+    permission_mode: Literal["", ApprovalMode] | None = None  # of the session from now on
 
     def in_workspace(self, folder: str) -> "IncomingMessage":
         """The same message, for a run in this folder."""
@@ -172,7 +176,8 @@ class Inbox:
             history=message.history,
             key=message.key,
         )
-        inputs, kept = [self._accepted(sent, message), queued], once(sent) if once else None
+        inputs = [*self._mode_set(message), self._accepted(sent, message), queued]
+        kept = once(sent) if once else None
         result = None
         if state is not None:
             result = await self._append(session_id, inputs, when=[IfSessionKnown(), fits], once=kept)
@@ -222,8 +227,9 @@ class Inbox:
             if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
                 return NotSent("queue_full")
             sent = Sent(session_id, new_message_id(), run_id, mode)
-            accepted, kept = self._accepted(sent, message), once(sent) if once else None
-            result = await self._append(session_id, [accepted], when=[IfRunOpen(run_id)], once=kept)
+            inputs = [*self._mode_set(message), self._accepted(sent, message)]
+            kept = once(sent) if once else None
+            result = await self._append(session_id, inputs, when=[IfRunOpen(run_id)], once=kept)
         if isinstance(result, Appended):
             return sent
         return NotSent("run_over") if isinstance(result, Declined) else result
@@ -234,6 +240,12 @@ class Inbox:
         if lock is None:
             lock = self._steering[session_id] = asyncio.Lock()
         return lock
+
+    def _mode_set(self, message: IncomingMessage) -> Sequence[Input]:
+        if message.permission_mode is None:
+            return ()
+        now_ms, folder = self._clock.now_ms(), message.settings.workspace
+        return [mode_set(message.permission_mode, at_ms=now_ms, by=self._caller(), workspace=folder)]
 
     def _accepted(self, sent: Sent, message: IncomingMessage) -> e.MessageAccepted:
         return e.MessageAccepted(
@@ -339,7 +351,8 @@ class Inbox:
         self, ask_id: str, answer: AskAnswer
     ) -> "_PreparedAnswer | Stale | AnswerNotOffered | UnknownAsk":
         row = await self._store.ask(ask_id)
-        run = (await self.state(row.session_id)).runs.get(row.run_id) if row is not None else None
+        session = await self.state(row.session_id) if row is not None else Session()
+        run = session.runs.get(row.run_id) if row is not None else None
         ask = run.asks.get(ask_id) if run is not None else None
         if row is None or ask is None:
             return UnknownAsk(ask_id)
@@ -349,7 +362,17 @@ class Inbox:
             return inputs
         grant = next((one for one in inputs if isinstance(one, e.GrantAdded)), None)
         action = ask.asked.action if isinstance(ask.asked, e.ApprovalAsked) else None
+        if action is not None and action.tool == UPDATE_PLAN and isinstance(answer, ApprovalVerdict):
+            inputs = [*inputs, *self._end_of_plan_mode(session, answer, at_ms=at_ms)]
         return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant, action)
+
+    def _end_of_plan_mode(self, session: Session, verdict: ApprovalVerdict, *, at_ms: int) -> Sequence[Input]:
+        """An accepted plan returns the session to the configured mode, or to `ask` if that's `plan`."""
+        judge = self._supervisor.judge
+        if verdict.choice == "deny" or judge.in_mode(session.approval_mode).applied_mode() != "plan":
+            return ()
+        mode = "ask" if judge.in_mode("").applied_mode() == "plan" else ""
+        return [mode_set(mode, at_ms=at_ms, by=verdict.by)]
 
     async def _store_answer(self, prepared: "_PreparedAnswer") -> Answered | Stale:
         session_id, grant, when = prepared.session_id, prepared.grant, prepared.when

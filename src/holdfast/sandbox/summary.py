@@ -39,7 +39,7 @@ def sandbox_line(
         return "The sandbox is off: commands that run can do whatever you can."
     if is_held(sandbox):
         return f"Commands run in a sandbox ({sandbox.backend}) with {_NETWORK[network]}."
-    asks = " allow-workspace therefore asks like ask." if approvals == "allow-workspace" else ""
+    asks = " The mode workspace therefore asks like ask." if approvals == "workspace" else ""
     if sandbox.confines is None:
         return f"There is no sandbox on this machine. {sandbox.why}{asks}".strip()
     return f"The sandbox ({sandbox.backend}) doesn't hold everything here. {sandbox.why}{asks}".strip()

@@ -23,12 +23,14 @@ from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
+from holdfast.runner.session_modes import SessionModes
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
+from holdfast.server.access.modes import ModeAccess
 from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.tickets import Tickets
@@ -201,6 +203,8 @@ def _deps(
         file_requests=FileRequests(store, peers),
         uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
         workspaces=WorkspaceAccess(keys, folders, store=store, states=inbox.state),
+        modes=SessionModes(inbox, agent.judge, agent.clock),
+        mode_access=ModeAccess(keys, options.mode_max),
     )
 
 

@@ -10,9 +10,11 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox
+from holdfast.runner.session_modes import SessionModes
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets, UploadQuota
+from holdfast.server.access.modes import ModeAccess
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
@@ -47,6 +49,8 @@ class RouteDeps(Struct, frozen=True):
     lives: SessionLives
     file_requests: FileRequests
     workspaces: WorkspaceAccess
+    modes: SessionModes
+    mode_access: ModeAccess
     uploads: UploadQuota
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     _singletons: dict[type[Any], Any] = field(default_factory=dict[type[Any], Any])

@@ -22,6 +22,7 @@ from holdfast.api.server import (
     FailingTask,
     HealthShown,
     OpenFilesShown,
+    PermissionModesShown,
     StoreHealth,
     TargetShown,
     TargetState,
@@ -218,6 +219,9 @@ class HealthRoutes:
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
                 sandbox=deps.options.sandbox(),
+                permission_modes=PermissionModesShown(
+                    mode=deps.modes.named(""), allowed=tuple(deps.mode_access.allowed())
+                ),
             )
         )
 

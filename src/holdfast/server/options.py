@@ -13,6 +13,7 @@ from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
+from holdfast.values import ApprovalMode
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
     from holdfast.models.call_deps import CallDeps
@@ -108,6 +109,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     keys: tuple[ApiKey, ...] | None = None
     hosts: tuple[str, ...] = ()  # names of this server besides loopback
     cors_origins: tuple[str, ...] = ()
+    mode_max: ApprovalMode = "ask"  # the least strict permission mode that added keys can set
     workspaces: tuple[Path, ...] = ()  # that keys without `admin` can choose, beside the default one
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see

@@ -7,12 +7,14 @@ whose size, times and inode are those of the last scan is not read again. Blocks
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.secret_names import is_secret
 from holdfast.undo.ignore_rules import CACHES, IgnoreRules, parse_rules
 from holdfast.undo.packs import Kind, object_name
@@ -27,6 +29,9 @@ _SETTLED_NS: Final = 100_000_000  # a file that changed this recently may change
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_BYTES: Final = 1024 * 1024
+# Files and folders that don't exist yet are left out by their names alone.
+_NO_FILE: Final = os.stat_result((stat.S_IFREG, *[0] * 9))
+_NO_FOLDER: Final = os.stat_result((stat.S_IFDIR, *[0] * 9))
 
 
 class ScanStopped(Exception):
@@ -147,6 +152,28 @@ class _Scan(Struct):
             os.close(inner)
         return Entry(FOLDER_MODE, tree)
 
+    def covers(self, fd: int, parts: Sequence[str], *, rules: list[tuple[int, IgnoreRules]]) -> bool:
+        """Whether a file is stored, or would be if it existed; `parts` lead to it from the folder."""
+        folder: int | None = fd  # None: it doesn't exist yet
+        inside = ""
+        with ExitStack() as opened:
+            for depth, name in enumerate(parts):
+                is_last = depth == len(parts) - 1
+                if folder is not None and (own := self._rules(folder)) is not None:
+                    rules = [*rules, (len(inside), own)]
+                inside += name
+                status = _status(folder, name) or (_NO_FILE if is_last else _NO_FOLDER)
+                if depth > DEPTH_MAX or self._left_out(name, inside, status, rules):
+                    return False
+                if stat.S_ISREG(status.st_mode) is not is_last:
+                    return False
+                if not is_last:
+                    folder = _opened(folder, name, status)
+                    if folder is not None:
+                        opened.callback(os.close, folder)
+                    inside += "/"
+        return True
+
     def _file(self, fd: int, name: str, inside: str, status: os.stat_result) -> Entry | None:
         if self.only_counts:
             self._count(status)
@@ -238,6 +265,37 @@ class _Scan(Struct):
             raise TooMuch(f"reading the workspace takes longer than {self.limits.seconds:g} s")
 
 
+def _status(folder: int | None, name: str) -> os.stat_result | None:
+    if folder is None:
+        return None
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _opened(folder: int | None, name: str, status: os.stat_result) -> int | None:
+    return None if folder is None or status is _NO_FOLDER else os.open(name, _FOLDER, dir_fd=folder)
+
+
+def covers(root: str, path: str, *, limits: ScanLimits, kept_out: tuple[str, ...] = ()) -> bool:
+    """Return whether a scan of the workspace stores this file, or would if it existed. Blocks.
+
+    Both paths have their links resolved.
+    """
+    if not is_within(path, root) or path == root:
+        return False
+    one = _Scan(_drop, {}, limits, lambda: False, frozenset(_identities(kept_out)), only_counts=True)
+    try:
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return one.covers(fd, Path(path).relative_to(root).parts, rules=_rules_of(fd))
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+
+
 def scan(
     root: str,
     *,
@@ -260,12 +318,16 @@ def scan(
 def _walk(root: str, one: _Scan) -> Scanned:
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # A later rule wins, so a repository that keeps one of the caches can say so.
-        rules = [(0, parse_rules(text)) for text in (CACHES, _excluded(fd)) if text]
-        one.result.root = one.folder(fd, "", rules=rules, depth=0)
+        one.result.root = one.folder(fd, "", rules=_rules_of(fd), depth=0)
     finally:
         os.close(fd)
     return one.result
+
+
+def _rules_of(fd: int) -> list[tuple[int, IgnoreRules]]:
+    """The rules of a workspace that are in no `.gitignore`."""
+    # A later rule wins, so a repository that keeps one of the caches can say so.
+    return [(0, parse_rules(text)) for text in (CACHES, _excluded(fd)) if text]
 
 
 def _drop(_kind: Kind, _data: bytes, _name: bytes) -> None:

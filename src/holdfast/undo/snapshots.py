@@ -26,7 +26,7 @@ from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmov
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name
-from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, TooMuch, scan
+from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, TooMuch, covers, scan
 from holdfast.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
 
 _log = logging.getLogger(__name__)
@@ -125,6 +125,10 @@ class Snapshots:
     async def real_path(self, workspace: Path) -> str:
         """The workspace's path, if it is still the same folder; raises WorkspaceMoved."""
         return await offload(partial(unmoved, workspace))
+
+    def covers(self, workspace: Path, path: str) -> bool:
+        """Return whether snapshots of the workspace contain this file, links resolved. Blocks."""
+        return covers(str(workspace), path, limits=self.limits, kept_out=self._kept_out)
 
     @asynccontextmanager
     async def workspace(self, workspace: Path) -> AsyncGenerator[str]:

@@ -7,7 +7,7 @@ from cli.lab import READY, answered, chat, configure, left, session_on
 from cli.tmux import terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 
-ALLOWED = '\n[approvals]\nmode = "allow-workspace"\n'
+ALLOWED = '\n[approvals]\nmode = "workspace"\n'
 
 
 def workspace(folder: Path, chaos: ChaosServer) -> None:

@@ -24,7 +24,7 @@ async def triggers(store: MemoryStore) -> list[Trigger]:
 async def test_an_agent_schedules_a_task_once_a_person_has_seen_its_next_times(tmp_path: Path) -> None:
     """P8: it can be allowed only once, so that nobody schedules anything unseen."""
     store, clock = MemoryStore(), SteeredClock()
-    judge = ConfiguredJudge(mode="allow-workspace", home=tmp_path)
+    judge = ConfiguredJudge(mode="workspace", home=tmp_path)
     async with (
         ChaosServer([CallTool("schedule", ARGS)], [Say("done")]) as chaos,
         process(chaos, Schedule(store, clock), store=store, judge=judge, workspace=tmp_path) as world,

@@ -142,7 +142,6 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "POST /v1/runs/{run_id}/undo",
                 "POST /v1/runs/{run_id}/redo",
                 "PUT /api/sessions/{session_id}/files/content",
-                "PUT /api/sessions/{session_id}/approval-mode",
                 # What is remembered is shown to the model in every later session.
                 "PUT /v1/memory",
                 *(f"POST /v1/memory/{verb}" for verb in ("decide", "rollback", "forget")),

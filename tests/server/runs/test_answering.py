@@ -35,13 +35,13 @@ WIDE = {name: face for name, face in FACES.items() if "similar" in face.widths}
 
 
 def fetch(request: SeenRequest) -> Script:
-    """Ask for a commit, or for a command with two parts, one of which "allow-workspace" allows."""
+    """Ask for a commit, or for a command with two parts, one of which "workspace" allows."""
     text = last_user_text(request)
     if messages(request)[-1]["role"] == "tool":
         return [Say(f"done {text}")]
     if text.startswith("commit"):
         return [CallTool("shell", {"command": f"git commit -m {text}"})]
-    first = "touch a && " if text.startswith("allow-workspace") else ""
+    first = "touch a && " if text.startswith("workspace") else ""
     return [CallTool("shell", {"command": f"{first}curl https://example.com/{text}"})]
 
 
@@ -101,7 +101,7 @@ async def talking(face: Face, folder: Path, *, mode: ApprovalMode) -> AsyncGener
     await store.close()
 
 
-@pytest.mark.parametrize("mode", ["ask", "allow-workspace"])
+@pytest.mark.parametrize("mode", ["ask", "workspace"])
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 async def test_each_choice_has_the_same_effect_on_each_interface(
     face: Face, mode: ApprovalMode, tmp_path: Path

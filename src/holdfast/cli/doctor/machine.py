@@ -63,7 +63,9 @@ def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
             )
         except SandboxRefused as error:
             return fault("sandbox", str(error), "the server won't start until this is fixed")
-    line = sandbox_line(found, mode=wanted.mode, approvals=settings.approvals.mode, network=network)
+    line = sandbox_line(
+        found, mode=wanted.mode, approvals=settings.approvals.permission_mode, network=network
+    )
     if is_held(found):
         return ok("sandbox", line, backend=found.backend)
     if wanted.mode == "off":

@@ -12,17 +12,15 @@ from acp.schema import (
     SessionModeState,
 )
 
-DEFAULT, PLAN = "default", "plan"
+DEFAULT = "default"
 MODE: Literal["mode"] = "mode"
 MODEL: Literal["model"] = "model"
 MODES: Mapping[str, tuple[str, str]] = {
     DEFAULT: ("As configured", "Approvals work as in Holdfast's own configuration."),
-    "ask": ("Ask", "You are asked before anything is changed."),
-    "allow-workspace": (
-        "Allow in the workspace",
-        "Anything the sandbox contains runs without approval.",
-    ),
-    PLAN: ("Plan first", "The agent only reads until you accept its plan."),
+    "plan": ("Plan first", "The agent only reads until you accept its plan."),
+    "ask": ("Ask", "Every change needs your approval."),
+    "edits": ("Allow edits", "Edits of workspace files that undo covers don't need approval."),
+    "workspace": ("Allow in the workspace", "Anything the sandbox contains runs without approval."),
     "unattended": ("Never ask", "Anything that needs approval is denied."),
 }
 

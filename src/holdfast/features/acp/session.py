@@ -31,7 +31,7 @@ from holdfast.client.client import Client as HoldfastClient
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
 from holdfast.features.acp.editor_files import EditorFiles
-from holdfast.features.acp.options import PLAN, mode_update
+from holdfast.features.acp.options import mode_update
 from holdfast.features.acp.servers import EditorServers, GivenServer
 from holdfast.features.acp.updates import (
     agent_text,
@@ -44,11 +44,10 @@ from holdfast.features.acp.updates import (
 )
 from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
-from holdfast.folds.feature_folds import run_fields
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel, SessionFold
-from holdfast.policy.tool_names import UPDATE_PLAN, tool_kind
+from holdfast.policy.tool_names import tool_kind
 from holdfast.values import CHAT, Action, Choice
 
 Block: TypeAlias = (
@@ -127,7 +126,6 @@ class EditorSession:
         self._sending = asyncio.Lock()
         self._stops = 0
         self._modes_told = 0
-        self._plans_first = False
         self._told = asyncio.Event()
         self._lost: RequestError | None = None  # why the log is no longer read
         self._files = files  # None: the editor doesn't show its files
@@ -136,15 +134,11 @@ class EditorSession:
 
     @property
     def mode(self) -> str:
-        """How the session works: what the log says, or that the next run is to plan first."""
-        return PLAN if self._plans_first else self._fold.session.approval_mode
+        """The session's permission mode; empty if it's the configured one."""
+        return self._fold.session.approval_mode
 
     async def set_mode(self, mode: str) -> None:
-        """Set the approval mode. The editor is notified when it's logged."""
-        self._plans_first = mode == PLAN
-        if mode == PLAN:  # it belongs to a run, like the model
-            await self._editor.session_update(self.session_id, mode_update(mode))
-            return
+        """Set the permission mode. The editor is notified when it's logged."""
         told = self._modes_told
         await asked(self._client.set_approval_mode(self.session_id, mode))
         self._follow_on()
@@ -221,7 +215,7 @@ class EditorSession:
         if tells:
             await self._show_transcript()
         for run in self._fold.session.runs.values():  # the newest one counts
-            self.model, self._plans_first = run.settings.model, run_fields(run).get("is_planning", False)
+            self.model = run.settings.model
             if run.outcome is not None:
                 self._over[run.run_id] = ""
             for ask in run.open_person_asks:
@@ -267,18 +261,9 @@ class EditorSession:
 
     async def _tell_mode(self, event: e.Event) -> None:
         """That the session works in another way now."""
-        if isinstance(event, e.SessionModeSet):
+        if isinstance(event, e.ModeSet):
             self._modes_told += 1
             await self._editor.session_update(self.session_id, mode_update(self.mode))
-        elif self._plans_first and self._accepts_a_plan(event):
-            self._plans_first = False
-            await self._editor.session_update(self.session_id, mode_update(self.mode))
-
-    def _accepts_a_plan(self, event: e.Event) -> bool:
-        if not isinstance(event, e.ApprovalAnswered) or event.choice == "deny":
-            return False
-        asked = self._fold.session.runs[event.run_id].asks[event.approval_id].asked
-        return isinstance(asked, e.ApprovalAsked) and asked.action.tool == UPDATE_PLAN
 
     async def _tell_message(self, event: e.MessageDispatched, run: RunReadModel) -> None:
         """A message that was sent from elsewhere; the editor shows those that it sent itself."""
@@ -400,7 +385,6 @@ class EditorSession:
 
     async def _start(self, text: str, parts: list[dict[str, str]]) -> str:
         more: dict[str, Any] = {"workspace": self._workspace, "origin": CHAT, "parts": parts}
-        more |= {"plan_first": True} if self._plans_first else {}
         start = self._client.start(text, session_id=self.session_id, model=self.model, more=more)
         async with self._sending:
             run_id = (await asked(start)).run_id

@@ -13,7 +13,7 @@ from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.features.channels.service import Channels
 from holdfast.host.runtime import Runtime
 from holdfast.server.deps import RouteDeps
-from holdfast.values import Budget, RunSettings
+from holdfast.values import Budget, RunSettings, mode_named
 
 
 async def run_channels(deps: RouteDeps, settings: Settings, runtime: Runtime) -> None:
@@ -73,7 +73,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         allow=frozenset(channel.allow),
         approvers=frozenset(channel.approvers),
         groups=channel.groups,
-        approvals=channel.approvals,
+        approvals=mode_named(channel.approvals),
         settings=RunSettings(
             model=channel.target,
             instructions=channel.instructions,

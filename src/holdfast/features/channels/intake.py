@@ -30,7 +30,7 @@ from holdfast.features.channels.incoming import (
     MessageDeletion,
     PlatformMessage,
 )
-from holdfast.features.channels.modes import set_mode
+from holdfast.features.channels.modes import apply_configured_mode
 from holdfast.features.channels.people import looks_like_code, may_talk
 from holdfast.features.channels.state import code_digest
 from holdfast.features.channels.store_errors import BROKEN, OF_ONE_LOG, passes
@@ -277,7 +277,7 @@ class Taking:
             bound = [
                 ChannelChatBound(at_ms=self._deps.clock.now_ms(), chat=message.chat, session_id=session_id)
             ]
-        await set_mode(self._deps, self._options, session_id, source=self._platform.source)
+        await apply_configured_mode(self._deps, self._options, session_id, source=self._platform.source)
         sent = await self._send(session_id, incoming, self._once(message))
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast import events as e
-from holdfast.agent.policy import Judge
+from holdfast.agent.policy import mode_in
 from holdfast.features.plans.events import PlanUpdated
 from holdfast.features.plans.folds import is_planning, plan_state, plan_text, steps_done
 from holdfast.features.plans.goals import after_answer, missing_evidence
@@ -57,7 +57,7 @@ class Plans:
         known = plan_state(run).plan
         if known is not None and known.tool_call_id == asked.tool_call_id:
             return _accepted(known.steps, proposed=steps) if known.accepted else ToolResult(UPDATED)
-        if not is_planning(run):
+        if not self._needs_acceptance(run):
             await self._put(asked, steps)
             return ToolResult(UPDATED)
         ask = await self._proposed(asked, steps)
@@ -73,8 +73,9 @@ class Plans:
         ask = self._people.earlier(asked.tool_call_id)
         if ask is None:
             found = (steps_done(steps),)
-            is_alone = self._view.run(self._log.run_id).settings.unattended
-            verdict = deny_unattended(found) if is_alone else self._judge_now.for_a_person(found)
+            settings = self._view.run(self._log.run_id).settings
+            judge = self._judge.in_mode(mode_in(self._judge, self._view.session, settings))
+            verdict = deny_unattended(found) if settings.unattended else judge.for_a_person(found)
             if isinstance(verdict, Deny):
                 return ToolResult(verdict.why, ok=False, ending=verdict.reason)
             digest = arguments_hash(UPDATE_PLAN, asked.args)
@@ -100,9 +101,11 @@ class Plans:
         )
         await self._view.settled(self._log)
 
-    @property
-    def _judge_now(self) -> Judge:
-        return self._judge.in_mode(self._view.session.approval_mode)
+    def _needs_acceptance(self, run: Run) -> bool:
+        """Whether the plan ends plan mode: that of the run or, unless it's a sub-agent's, of the session."""
+        session = self._view.session
+        in_plan_mode = session.parent is None and mode_in(self._judge, session, run.settings) == "plan"
+        return in_plan_mode or is_planning(run)
 
     async def finish(self, asked: e.ToolAsked) -> ToolResult:
         """Check the evidence that the goal is reached."""

@@ -1,7 +1,7 @@
 """What known programs do beyond reading and writing the files that they are given.
 
 None of this makes a command safe: these are the reasons to ask even when workspace programs are
-trusted. The mode "allow-workspace" trusts a program that is in none of the tables.
+trusted. The mode "workspace" trusts a program that is in none of the tables.
 """
 
 import re

@@ -23,6 +23,7 @@ from holdfast.values import (
     HistoryToolCall,
     Part,
     RunSettings,
+    mode_named,
 )
 
 METADATA_KEYS_MAX = 64
@@ -55,6 +56,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Inco
         source=body.origin if body.origin in ORIGINS else source,
         when_busy=body.when_busy,
         attached=attached,
+        permission_mode=None if body.permission_mode is None else mode_named(body.permission_mode),
     )
 
 

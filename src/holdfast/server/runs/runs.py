@@ -18,6 +18,7 @@ from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
+from holdfast.server.access.caller import caller_name
 from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
@@ -99,6 +100,8 @@ class RunRoutes:
     ) -> Sent | Response:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
+        if message.permission_mode:
+            deps.mode_access.check(message.permission_mode)
         async with reserved_place(deps):
             message = await self._placed(session_id, message)
             message = await without_secrets(message, deps.redactor)
@@ -107,6 +110,8 @@ class RunRoutes:
             result = await deps.inbox.send(session_id, message, once=once)
         match result:
             case Sent():
+                if message.permission_mode:
+                    await deps.modes.tighten_children(result.session_id, by=caller_name())
                 return result
             case NotSent():
                 raise not_sent(result)

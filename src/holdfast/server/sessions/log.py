@@ -92,7 +92,14 @@ class SessionLogRoutes:
         if not before:
             live = {run_id: line for run_id, line in lines.items() if line}
             shown = listed(found, deps.marks)
-            answer = replace(answer, **newest(state, seen), session=shown, live=live, versions=versions)
+            answer = replace(
+                answer,
+                **newest(state, seen),
+                permission_mode=deps.modes.of(state),
+                session=shown,
+                live=live,
+                versions=versions,
+            )
         return json_response(answer)
 
     async def events(self, request: Request) -> Any:

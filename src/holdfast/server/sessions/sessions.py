@@ -52,7 +52,7 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
-from holdfast.values import AUTOMATION_SOURCES, CHILD, ONE_SHOT, OPENAI, RELAY
+from holdfast.values import AUTOMATION_SOURCES, CHILD, ONE_SHOT, OPENAI, RELAY, mode_named
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
@@ -198,8 +198,9 @@ class SessionRoutes:
         deps = self._deps
         wanted = await decoded(request, deps.limits, ApprovalModeRequest)
         session_id = (await session_of(deps, request)).row.session_id
-        chosen = e.SessionModeSet(at_ms=deps.clock.now_ms(), mode=wanted.mode, by=request.scope[KEY_NAME])
-        if not await deps.inbox.put(session_id, chosen):
+        mode = mode_named(wanted.mode)
+        deps.mode_access.check(deps.modes.named(mode))
+        if not await deps.modes.put(session_id, mode, by=request.scope[KEY_NAME]):
             raise session_not_found(session_id)
         return json_response(ApprovalModeShown(mode=wanted.mode))
 

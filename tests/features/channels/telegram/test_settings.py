@@ -37,7 +37,7 @@ async def test_a_conversation_has_the_mode_of_its_channel_until_a_person_chooses
             await world.store.append(session_id, [chosen])
             telegram.world.say(ME, "three")
             await said(telegram, "ok", "ok", "ok")
-            assert (await session_of(world)).approval_mode == "allow-workspace"
+            assert (await session_of(world)).approval_mode == "workspace"
         modes = [one.event for one in await world.log(session_id) if isinstance(one.event, e.SessionModeSet)]
         assert [one.by for one in modes] == ["channel tg", "channel tg", "laptop"]
 
@@ -48,11 +48,11 @@ async def test_a_channel_sets_its_mode_again_after_a_run_elsewhere() -> None:
         FakeTelegram() as telegram,
         ChaosServer(*[[Say("ok")]] * 3) as chaos,
         process(chaos) as world,
-        channel(world, options_for(telegram, approvals="allow-workspace")),
+        channel(world, options_for(telegram, approvals="workspace")),
     ):
         telegram.world.say(ME, "one")
         await said(telegram, "ok")
-        assert (await session_of(world)).approval_mode == "allow-workspace"
+        assert (await session_of(world)).approval_mode == "workspace"
         (session_id,) = (await state_of(world)).chats
         settings = RunSettings(workspace="/elsewhere")
         await world.inbox.send(session_id, IncomingMessage(text="two", settings=settings))
@@ -60,7 +60,7 @@ async def test_a_channel_sets_its_mode_again_after_a_run_elsewhere() -> None:
         assert (await session_of(world)).approval_mode == ""
         telegram.world.say(ME, "three")
         await said(telegram, "ok", "ok")
-        assert (await session_of(world)).approval_mode == "allow-workspace"
+        assert (await session_of(world)).approval_mode == "workspace"
 
 
 async def test_a_channel_without_a_mode_sets_none() -> None:

@@ -1,0 +1,44 @@
+"""Which permission modes the caller can set."""
+
+from collections.abc import Sequence
+
+from holdfast.server.access.auth import KeyRing
+from holdfast.server.access.caller import caller_name, check_held
+from holdfast.server.problems import Problem
+from holdfast.values import MODES, ApprovalMode, asks_less
+
+_STRICTEST = MODES[0]
+
+
+class ModeAccess:
+    """Any key can set the strictest mode. The others need the scope `approve`.
+
+    Keys from `holdfast keys add` can't exceed `mode_max`. There's no check against the session's current
+    mode: it would race with a change of that mode.
+    """
+
+    def __init__(self, keys: KeyRing, mode_max: ApprovalMode) -> None:
+        self._keys = keys
+        self._mode_max: ApprovalMode = mode_max
+
+    def check(self, mode: ApprovalMode) -> None:
+        """Raise a Problem unless the caller can set the mode."""
+        if mode == _STRICTEST:
+            return
+        check_held(self._keys.scopes_of(caller_name()), "approve")
+        if mode not in self.allowed():
+            raise Problem(
+                403,
+                f"This key can't set the mode '{mode}': approvals.mode_max is '{self._mode_max}'. Use a key "
+                "of the server's configuration, or change the setting",
+                code="mode_not_allowed",
+                param="mode",
+            )
+
+    def allowed(self) -> Sequence[ApprovalMode]:
+        """Return the modes that the caller can set, strictest first."""
+        name = caller_name()
+        if "approve" not in self._keys.scopes_of(name):
+            return (_STRICTEST,)
+        is_owner = self._keys.is_open or name in self._keys.configured
+        return [mode for mode in MODES if is_owner or not asks_less(mode, self._mode_max)]
