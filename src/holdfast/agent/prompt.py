@@ -20,6 +20,7 @@ from holdfast.values import (
     PAGE,
     ApprovalMode,
     RunSettings,
+    strictest,
 )
 
 BASE = """\
@@ -53,8 +54,10 @@ verify. Be brief.\
 """
 MODES: Mapping[ApprovalMode, str] = MappingProxyType(
     {
+        "plan": "plan. You can only read. Propose a plan with update_plan, and act once it's accepted.",
         "ask": "ask. Changes and commands that leave the sandbox wait for the user's approval.",
-        "allow-workspace": "workspace. Changes in the workspace need no approval; others do.",
+        "edits": "edits. Edits of workspace files with the file tools need no approval; other changes do.",
+        "workspace": "workspace. Changes in the workspace need no approval; others do.",
         "unattended": "unattended. Anything that needs approval is denied.",
     }
 )
@@ -96,7 +99,8 @@ def session_facts(
     session: Session, settings: RunSettings, machine: Machine, *, now_ms: int
 ) -> dict[str, str]:
     """Return the facts that events and the clock change, by name."""
-    mode: ApprovalMode = "unattended" if settings.unattended else session.approval_mode or machine.mode
+    mode = session.approval_mode or machine.mode
+    mode = strictest(mode, "unattended") if settings.unattended else mode
     face = FACES.get(session.source, _API)
     if settings.no_questions or settings.unattended:
         face += _ALONE

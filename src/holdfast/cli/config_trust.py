@@ -12,6 +12,7 @@ from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.proxies import shown_proxy
 from holdfast.safe_text import exact_line
+from holdfast.values import asks_less
 
 OK, FAILED = 0, 1
 
@@ -105,6 +106,8 @@ def _of_agent(loaded: Loaded) -> Iterator[str]:
         yield f"lets agents work in {settings.workspace} (agent.workspace)"
     if settings.approvals.mode != "ask":
         yield f"requires fewer approvals (approvals.mode = {settings.approvals.mode})"
+    if asks_less(settings.approvals.mode_max, "ask"):
+        yield f"lets chats and added keys require fewer approvals ({settings.approvals.mode_max})"
     for rule in settings.approvals.rules:
         if rule.verdict == "allow":
             what = " ".join((*rule.argv, *rule.paths, rule.host)).strip() or "anything"

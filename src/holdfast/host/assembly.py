@@ -330,7 +330,7 @@ def _machine(settings: Settings, tools: HostTools) -> Machine:
         system=f"{system.sysname} {system.release} ({system.machine})",
         shell_name=lambda: tools.opening.result().shell,
         sandbox=sandbox,
-        mode=settings.approvals.mode,
+        mode=settings.approvals.permission_mode,
         own_guide=own_config_home() / GUIDE,
     )
 
