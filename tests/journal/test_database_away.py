@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from fakes.tcp_proxy import TcpProxy
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
 from holdfast.journal.postgres.connection import Database
+from holdfast.journal.postgres.schema import MIGRATION_LOCK
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab, until
@@ -18,6 +19,11 @@ from journal.sample import begin, delta, message, say, seqs
 from postgres_lab import PostgresServer
 
 NEVER_S = 1e6
+WRITE_S = 0.3
+WAITING = """
+  SELECT extract(epoch FROM clock_timestamp() - query_start) AS waits_s FROM pg_stat_activity
+  WHERE datname = current_database() AND wait_event_type = 'Lock' ORDER BY query_start
+"""
 # A database on a busy machine is slow, and not away.
 PATIENT = PostgresTuning(connect_s=60, write_s=60, resolve_s=60, pause_first_s=0.01, pause_last_s=0.05)
 
@@ -138,6 +144,26 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
     proxy.heal()
     store = await opening
     await begin(store)
+    await store.close()
+
+
+async def test_a_new_schema_may_take_longer_than_a_write(new_postgres_dsn: str) -> None:
+    """P3: an append has seconds, while an index of a large table takes more, as do tables on a slow disk."""
+    database = Database(new_postgres_dsn, PATIENT)
+    other = await database.connect("another node")
+    await other.run(f"BEGIN; {MIGRATION_LOCK}")
+    opening = asyncio.create_task(
+        PostgresStore.open_readable(new_postgres_dsn, name="new", tuning=replace(PATIENT, write_s=WRITE_S))
+    )
+    looking = await database.connect("test")
+    waiting: list[Any] = []
+    while not waiting or waiting[0]["waits_s"] < 3 * WRITE_S:
+        waiting = await looking.fetch(WAITING)
+    assert len(waiting) == 1, "it gave up and tried again"
+    await other.run("COMMIT")
+    store = await opening
+    for connection in (other, looking):
+        connection.terminate()
     await store.close()
 
 

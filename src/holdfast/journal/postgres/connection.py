@@ -124,9 +124,9 @@ class Connection:
         """The rows of a query without parameters."""
         return await self._inner.fetch(sql, timeout=self._query_s)
 
-    async def run(self, sql: str) -> None:
+    async def run(self, sql: str, *, timeout_s: float | None = None) -> None:
         """Run a script without parameters."""
-        await self._inner.execute(sql, timeout=self._query_s)
+        await self._inner.execute(sql, timeout=timeout_s or self._query_s)
 
     async def listen(self, channel: str, heard: Callable[[str], None]) -> None:
         """Call `heard` with each payload sent to the channel from now on."""

@@ -7,17 +7,20 @@ from holdfast.journal.postgres.connection import Connection
 from holdfast.journal.postgres.queries import Query, migrations
 
 # Two nodes that start at once take turns. Any number will do, as long as it never changes.
-_LOCK = "SELECT pg_advisory_xact_lock(72104653)"
+MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(72104653)"
 # A program whose newest migration is older than this can't work with the schema that this one leaves.
 LOWEST_THAT_MAY_START = 1
 
 
-async def migrate(connection: Connection) -> None:
-    """Take the steps that are missing; raises StoreReadOnly if the schema is too new for this program."""
+async def migrate(connection: Connection, *, step_s: float | None = None) -> None:
+    """Take the steps that are missing; raises StoreReadOnly if the schema is too new for this program.
+
+    Each step, and waiting for another node to take them, may take `step_s`, by default as long as any query.
+    """
     newest = migrations()[-1].number
     await connection.run("BEGIN")
     try:
-        await connection.run(_LOCK)
+        await connection.run(MIGRATION_LOCK, timeout_s=step_s)
         version, lowest = await _numbers(connection)
         if newest < lowest:
             raise StoreReadOnly(
@@ -25,7 +28,7 @@ async def migrate(connection: Connection) -> None:
                 f"{lowest} must not use it; this one knows {newest}): update Holdfast on this machine"
             )
         for step in migrations()[version:]:
-            await connection.run(step.sql)
+            await connection.run(step.sql, timeout_s=step_s)
         if version < newest:
             record = Query(
                 "UPDATE store SET version = $1, lowest = greatest(lowest, $2)", ("version", "lowest")

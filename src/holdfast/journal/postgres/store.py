@@ -194,12 +194,13 @@ class PostgresStore(PostgresReader, Store):
             self._channel = f"holdfast_{schema}"[:63]
 
     async def _migrate(self, connection: Connection) -> None:
+        step_s = self._tuning.query_s
         if self._direct is None:
-            await migrate(connection)
+            await migrate(connection, step_s=step_s)
             return
         near = await self._direct.connect("migration")
         try:
-            await migrate(near)
+            await migrate(near, step_s=step_s)
         finally:
             near.terminate()
 
