@@ -30,6 +30,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("acp"),
+    Shipped("service"),
     Shipped("plans", run_settings=("plan_first", "goal")),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
