@@ -959,6 +959,30 @@ export interface ContextRead {
   readonly sources: readonly string[];
 }
 
+/** The system text and the tools of the model calls that follow, in this run and later ones. */
+export interface ContextSet {
+  readonly type: "context.set";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly reason: string;
+  readonly instructions?: string;
+  readonly blob?: string;
+  readonly parts?: Readonly<Record<string, string>>;
+  readonly tools?: readonly string[];
+  readonly tools_digest?: string;
+  readonly model?: string;
+}
+
+/** A note to the model, in place of a change of the system text or of earlier messages. */
+export interface ContextNoted {
+  readonly type: "context.noted";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly text: string;
+  readonly parts?: Readonly<Record<string, string>>;
+  readonly message_id?: string;
+}
+
 /** An agent proposed a memory, which needs a person's approval. */
 export interface MemoryProposed {
   readonly type: "memory.proposed";
@@ -1487,6 +1511,8 @@ export type AnyEvent =
   | ContextCompacted
   | AttachmentsSaved
   | ContextRead
+  | ContextSet
+  | ContextNoted
   | MemoryProposed
   | MemoryWritten
   | MemoryRejected

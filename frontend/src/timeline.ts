@@ -187,6 +187,8 @@ function describe(event: AnyEvent): string {
       return stepsDone(event.steps) + (event.accepted ? ", accepted" : "");
     case "context.read":
       return event.sources.join(", ");
+    case "context.set":
+      return event.reason;
     case "goal.continued":
       return `round ${event.round}`;
     case "attachments.saved":

@@ -157,6 +157,7 @@ type Unseen =
   | e.ParentTold
   | e.RelayCalled
   | e.ContextRead
+  | e.ContextSet
   | e.MemoryProposed
   | e.MemoryWritten
   | e.MemoryRejected

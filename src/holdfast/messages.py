@@ -1,6 +1,7 @@
 """What a model is shown: the messages and tools of one request, the same for every wire."""
 
 from functools import cached_property
+from hashlib import blake2b
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -114,6 +115,12 @@ class ToolSpec(msgspec.Struct, frozen=True, dict=True):
     def schema_json(self) -> bytes:
         """The schema as it is sent, encoded once for all requests."""
         return msgspec.json.encode(self.schema)
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies the declaration."""
+        declared = b"\0".join((self.name.encode(), self.description.encode(), self.schema_json))
+        return blake2b(declared, digest_size=8).hexdigest()
 
 
 class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):

@@ -31,6 +31,7 @@ async def test_a_subfolders_context_file_comes_with_the_first_file_touched_there
         first, second = tool_ends(await world.until("s", e.RunEnded))
         assert first.result.index("shop rules") < first.result.index("cart rules")
         assert "rules" not in second.result
-        system = str(messages(chaos.seen.request(1))[0]["content"])
+        system, said = (str(message["content"]) for message in messages(chaos.seen.request(1)))
         assert "root rules" in system
-        assert "names these files of the workspace with an @: shop/cart/a.py. Read them." in system
+        assert "names these files of the workspace with an @: shop/cart/a.py. Read them." in said
+        assert said.endswith("look at @shop/cart/a.py and @nothing.py")

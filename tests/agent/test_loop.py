@@ -285,13 +285,14 @@ async def test_a_cut_answer_is_continued_after_a_compaction_too() -> None:
     async with ChaosServer(*scripts) as chaos, process(chaos) as world:
         await send(world, "long ago " * 50)
         await world.until("s", e.RunEnded)
-        await send(world, "now")
+        run_id = await send(world, "now")
         log = await world.until("s", e.RunEnded, times=2)
         assert [record.event.outcome for record in log if isinstance(record.event, e.RunEnded)] == [
             "completed",
             "completed",
         ]
         assert e.ContextCompacted in kinds(log)
+        assert answer(log, run_id) == "first half, second half"
         assert str(messages(chaos.seen.request(5))[-1]["content"]).endswith(CONTINUE)
 
 

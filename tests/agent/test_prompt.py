@@ -4,9 +4,10 @@ import asyncio
 import os
 from pathlib import Path
 
+from agent.machines import machine
 from agent.world import messages, process, send
 from holdfast import events as e
-from holdfast.agent.prompt import BASE, Machine, branch_of, place_facts, session_facts
+from holdfast.agent.prompt import BASE, branch_of, place_facts, session_facts
 from holdfast.chaos import ChaosServer, Say
 from holdfast.folds.session import Session
 from holdfast.messages import CHARS_PER_TOKEN
@@ -15,16 +16,6 @@ from tables import for_each_row
 
 BASE_TOKENS_MAX = 700
 WEDNESDAY_MS = 1_800_000_000_000
-
-
-def machine(own_guide: Path = Path("/nowhere/AGENTS.md")) -> Machine:
-    return Machine(
-        system="Linux 6.1 (x86_64)",
-        shell_name=lambda: "bash",
-        sandbox=lambda: "on.",
-        mode="ask",
-        own_guide=own_guide,
-    )
 
 
 def test_the_base_prompt_is_short() -> None:

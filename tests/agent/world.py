@@ -30,7 +30,7 @@ from holdfast.models.http import ModelHttp
 from holdfast.runner.asks import ApprovalVerdict, QuestionAnswer
 from holdfast.runner.inbox import Inbox, IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.targets import Patience
+from holdfast.targets import Patience, Wire
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, ClientToolResult, RunSettings
@@ -139,13 +139,14 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     clock: Clock | None = None,
     limits: RunnerLimits | None = None,
     registry: Registry | None = None,
+    wire: Wire = "chat",
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
     kept = store or MemoryStore()
-    usual = parts_of(
-        target_of(chaos, patience=patience), store=kept, tools=tools, registry=registry, **fields
-    )
+    base_url = chaos.url if wire == "anthropic" else chaos.base_url
+    target = replace(target_of(chaos, patience=patience), wire=wire, base_url=base_url)
+    usual = parts_of(target, store=kept, tools=tools, registry=registry, **fields)
     runs_clock = clock or SystemClock()  # model calls keep the machine's time
 
     def agent(**wired: Any) -> AgentDeps:

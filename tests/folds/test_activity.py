@@ -25,6 +25,8 @@ QUIET = {
     GoalContinued,
     e.ChildStarted,
     e.ContextRead,
+    e.ContextSet,
+    e.ContextNoted,
 }
 
 

@@ -148,6 +148,8 @@ NEXT: tuple[e.Event, ...] = (
     msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
     *(CHILD_ASKED, CHILD_ASK_SETTLED, CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
     e.ContextRead(at_ms=9, run_id="r1", sources=()),
+    e.ContextSet(at_ms=9, run_id="r1", reason="first"),
+    e.ContextNoted(at_ms=9, run_id="r1", text="a note"),
 )
 LEGAL: dict[Phase, set[str]] = {
     Phase.QUEUED: {"message.dispatched", "run.started", "stop.requested", "run.ended", "run.resumed"},

@@ -49,7 +49,7 @@ NO_CONVERSATIONS = frozenset({"holdfast.features.channels.events", "holdfast.eve
 def test_the_generator_of_logs_leaves_no_event_type_out() -> None:
     seen: set[type[e.Event]] = set()
 
-    @settings(BOUNDED, derandomize=True, max_examples=1_500)
+    @settings(BOUNDED, derandomize=True, max_examples=3_000)
     @given(logs())
     def look(log: Log) -> None:
         seen.update(type(event) for _, event in log)

@@ -45,6 +45,7 @@ from holdfast.values import (
     TextPart,
     Undo,
 )
+from strategies.context_events import CONTEXT
 from strategies.family_events import ask_by_child, end_child, start_child
 
 Log: TypeAlias = list[tuple[int, e.Event]]
@@ -294,7 +295,8 @@ class Writer:
 
     def read_context(self) -> None:
         if (run := self.running()) is not None:
-            self.put(e.ContextRead, run_id=run.run_id, sources=("the file AGENTS.md",))
+            kind, fields = self.draw(st.sampled_from(CONTEXT))
+            self.put(kind, run_id=run.run_id, **fields)
 
     def resume(self) -> None:
         for run in self.runs.values():

@@ -117,7 +117,8 @@ function contentOf(row: AnyRow, last: boolean): JSX.Element | null {
     case "ask":
       return <AskRow entry={row.entry} />;
     case "notice":
-      return <Notice entry={row.entry} />;
+      // A note is for the model alone; people see what changed where they changed it.
+      return row.entry.notice === "noted" ? null : <Notice entry={row.entry} />;
     case "ending":
       return <Ending entry={row.entry} last={last} />;
   }

@@ -10,6 +10,7 @@ import { Problem } from "./problem.tsx";
 import { Prose } from "./prose.tsx";
 
 const ICONS: Readonly<Record<NoticeKind, IconName>> = {
+  noted: "archive",
   switched: "swap",
   gated: "clock",
   resumed: "bolt",

@@ -17,7 +17,15 @@ import type {
 export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
 
 export type MessageState = "queued" | "steering" | "dispatched" | "removed";
-export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered" | "saved" | "goal";
+export type NoticeKind =
+  | "switched"
+  | "gated"
+  | "resumed"
+  | "compacted"
+  | "steered"
+  | "saved"
+  | "goal"
+  | "noted";
 
 /** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {

@@ -23,6 +23,7 @@ export type RunStep =
   | e.CallGated
   | e.ContextCompacted
   | e.AttachmentsSaved
+  | e.ContextNoted
   | e.GoalContinued
   | e.RunEnded;
 
@@ -44,6 +45,7 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "call.gated": true,
   "context.compacted": true,
   "attachments.saved": true,
+  "context.noted": true,
   "goal.continued": true,
   "run.ended": true,
 };

@@ -83,6 +83,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "call.gated":
     case "context.compacted":
     case "attachments.saved":
+    case "context.noted":
     case "goal.continued":
       return said(run, seq, event);
     case "run.ended":
@@ -270,6 +271,7 @@ function said(
     | e.CallGated
     | e.ContextCompacted
     | e.AttachmentsSaved
+    | e.ContextNoted
     | e.GoalContinued,
 ): Seen {
   switch (event.type) {
@@ -294,6 +296,10 @@ function said(
     }
     case "attachments.saved":
       return { brought: notice(run, seq, event, "saved", savedWords(event.files)) };
+    case "context.noted":
+      return {
+        brought: { ...notice(run, seq, event, "noted", "A note to the model."), summary: event.text },
+      };
     case "goal.continued": {
       const words = `Round ${event.round}: the goal isn't shown to be reached yet, so the agent goes on.`;
       return { brought: { ...notice(run, seq, event, "goal", words), summary: event.told } };

@@ -19,6 +19,7 @@ from holdfast.agent.output import OutputCheck
 from holdfast.agent.run_hooks import may_end, only_reads, unused_tools
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.system_context import CallContext
 from holdfast.catalog import absent_feature
 from holdfast.folds.run import Run
 from holdfast.interfaces.feature import Continue
@@ -29,7 +30,6 @@ from holdfast.messages import (
     Message,
     ModelRequest,
     ToolSpec,
-    UserMessage,
 )
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
@@ -44,7 +44,6 @@ SHORTER = (
     "(The length limit was reached before anything of your answer could be used. Think less, "
     "answer more briefly, and make tool calls with shorter arguments.)"
 )
-_CONTINUE, _SHORTER = UserMessage(CONTINUE), UserMessage(SHORTER)
 
 
 async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
@@ -67,14 +66,14 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
         turns = _compaction(view, log, deps)
     else:
         _note_sources(view, log, opened.sources)
-        turns = _turns(view, log, deps=deps, limits=limits, instructions=opened.text)
+        turns = _turns(view, log, deps=deps, limits=limits, context=CallContext(view, log, deps, opened))
     if not limits.budget.minutes:
         return await turns
     return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
 
 
 async def _turns(
-    view: SharedFold, log: RunLog, *, deps: AgentDeps, limits: RunLimits, instructions: str
+    view: SharedFold, log: RunLog, *, deps: AgentDeps, limits: RunLimits, context: CallContext
 ) -> Outcome:
     run = limits.run
     calls: ToolCalls | None = None  # made when they are needed: many runs have none
@@ -95,33 +94,31 @@ async def _turns(
             return checked
         messages = await attachments.context()
         added = check.correction()
-        is_cut = run.finish == "length" and not steered
-        # A crash or a summary may come between half an answer and its continuation.
-        if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
-            if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
+        if ask := _continuation(run, messages[-1], steered=steered):
+            is_limited = run.finish == "length" and not steered and run.settings.max_output_tokens
+            if continuations == CONTINUATIONS_MAX or is_limited:
                 return Outcome("truncated", cause="length")
-            added = (_CONTINUE if is_half else _SHORTER,)
             continuations += 1
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
         all_tools = deps.tools_now(run.settings, session_id=log.session_id)
         tools = offered(all_tools, run, view.session, deps=deps)
-        _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP) else ())
-        request = _request(
-            view,
-            run,
-            messages=messages + added,
-            instructions=instructions,
-            tools=tools,
-            deps=deps,
-        )
+        request = await _request(context, tools, messages=messages, ask=ask, added=added)
         if request.input_tokens > NEAR * deps.context_window and await compact(view, log, deps):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         if (outcome := _outcome_of(answer, view, run)) is not None:
             return outcome
         await view.settled(log)
+
+
+def _continuation(run: Run, last: Message, *, steered: bool) -> str:
+    """Return the request to continue half an answer, or to give a shorter one; empty if neither is needed."""
+    # A crash or a summary may come between half an answer and its continuation.
+    if isinstance(last, AssistantMessage):
+        return CONTINUE
+    return SHORTER if run.finish == "length" and not steered else ""
 
 
 def _has_calls(run: Run, view: SharedFold) -> bool:
@@ -221,24 +218,31 @@ def _redirects(view: SharedFold, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-def _request(
-    view: SharedFold,
-    run: Run,
+async def _request(
+    context: CallContext,
+    tools: Registry,
     *,
     messages: tuple[Message, ...],
-    instructions: str,
-    tools: Registry,
-    deps: AgentDeps,
+    ask: str,
+    added: tuple[Message, ...],
 ) -> ModelRequest:
+    """Build the next request, and record what it shows the model besides the conversation."""
+    view, log = context.view, context.log
+    run = view.run(log.run_id)
+    _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP) else ())
+    specs = (*_own_specs(run, tools), *_client_specs(run))
+    instructions = await context.current(run, specs)
+    if await context.note(run, ask):
+        messages = view.context(log.run_id)
     return ModelRequest(
-        messages=messages,
+        messages=messages + added,
         model=run.settings.model,
         instructions=instructions,
-        tools=(*_own_specs(run, tools), *_client_specs(run)),
+        tools=specs,
         client_tools=frozenset(tool.name for tool in run.client_tools),
         tool_choice="" if run.tool_choice == "none" else run.tool_choice,
         max_output_tokens=run.settings.max_output_tokens or None,
-        answer_bytes_max=deps.answer_bytes_max,
+        answer_bytes_max=context.deps.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         output=run.settings.output,

@@ -20,6 +20,7 @@ from holdfast.events import (
     AttemptStarted,
     CallEnded,
     CallStarted,
+    ContextSet,
     Event,
     ReasoningDelta,
     TextDelta,
@@ -81,7 +82,7 @@ _log = logging.getLogger(__name__)
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
 # If the model answers at once, or if the run is over, more follows within a beat; then one commit has both.
-_SOON_FOLLOWED = frozenset({CallStarted, AttemptStarted, Usage, CallEnded})
+_SOON_FOLLOWED = frozenset({ContextSet, CallStarted, AttemptStarted, Usage, CallEnded})
 NO_WRITER = "nothing writes this run's log any more"
 
 

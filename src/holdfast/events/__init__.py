@@ -38,6 +38,8 @@ from holdfast.events.children import ChildEnded as ChildEnded
 from holdfast.events.children import ChildStarted as ChildStarted
 from holdfast.events.children import ParentTold as ParentTold
 from holdfast.events.children import PersonAskSettled as PersonAskSettled
+from holdfast.events.context import ContextNoted as ContextNoted
+from holdfast.events.context import ContextSet as ContextSet
 from holdfast.events.deliveries import (
     DeliveryAttempted,
     DeliveryConfirmed,
@@ -487,8 +489,9 @@ AnyEvent: TypeAlias = (
     | ApprovalAsked | ApprovalAnswered | ApprovalExpired | ApprovalWithdrawn | QuestionAsked
     | QuestionAnswered | QuestionExpired | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered
     | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched
-    | Usage | ContextCompacted | AttachmentsSaved | ContextRead | MemoryProposed | MemoryWritten
-    | MemoryRejected | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
+    | Usage | ContextCompacted | AttachmentsSaved | ContextRead | ContextSet | ContextNoted
+    | MemoryProposed | MemoryWritten | MemoryRejected | StopRequested | RunResumed
+    | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
     | DeliveryUnknown
 )

@@ -1,6 +1,6 @@
 """The model's context, computed from the transcript that people see."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.events import ContextNoted
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.feature_folds import after_summary
 from holdfast.folds.run_view import RunView
@@ -307,7 +308,9 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
     order: list[Person | Notice | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
-        if isinstance(entry, Person) or (isinstance(entry, Notice) and entry.told):
+        if isinstance(entry, Notice) and entry.told and _precedes(transcript, entry, order):
+            order.insert(-1, entry)
+        elif isinstance(entry, Person) or (isinstance(entry, Notice) and entry.told):
             order.append(entry)
         elif isinstance(entry, _OUTPUT):
             call = (entry.run_id, entry.call_id)
@@ -327,6 +330,15 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
             stretches.append(stretch)
             answered.add(item.run_id)
     return [message for stretch in reversed(stretches) for message in stretch]
+
+
+def _precedes(transcript: Transcript, notice: Notice, order: Sequence[Person | Notice | _Answer]) -> bool:
+    """Whether the note belongs before the message that was added last."""
+    last = order[-1] if order else None
+    if notice.notice != "noted" or not isinstance(last, Person):
+        return False
+    noted = next((event for seq, event in transcript.kept if seq == notice.seq), None)
+    return isinstance(noted, ContextNoted) and noted.message_id == last.message.message_id
 
 
 def _said_by(person: Person, silent: RunView | None) -> UserMessage:

@@ -23,7 +23,9 @@ from holdfast.values import (
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
-NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered", "saved", "goal"]
+NoticeKind: TypeAlias = Literal[
+    "switched", "gated", "resumed", "compacted", "steered", "saved", "goal", "noted"
+]
 
 
 def _tail() -> Gathered:

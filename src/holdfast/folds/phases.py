@@ -27,6 +27,8 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.ContextCompacted,
     e.AttachmentsSaved,
     e.ContextRead,
+    e.ContextSet,
+    e.ContextNoted,
     e.ToolAsked,
     e.ToolStarted,
     e.ApprovalAsked,

@@ -284,6 +284,12 @@ def _context_read(run: RunView, _: int, event: e.ContextRead) -> None:
     run.sources = (*run.sources, *event.sources)
 
 
+def _noted(run: RunView, seq: int, event: e.ContextNoted) -> Notice:
+    noted = notice(run, seq, event, kind="noted", text="A note to the model.")
+    noted.summary = event.text
+    return noted
+
+
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
     """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
@@ -336,6 +342,7 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.ContextCompacted: _compacted,
         e.AttachmentsSaved: _saved,
         e.ContextRead: _context_read,
+        e.ContextNoted: _noted,
         e.RunEnded: _ended,
         **VIEW_STEPS,
     }

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import decode
@@ -51,7 +52,33 @@ class Transcript(Struct):
     )
     # Events that features need later, with their seq.
     kept: list[tuple[int, e.Event]] = field(default_factory=list[tuple[int, e.Event]])
+    context: "SystemContext | None" = None  # rewinds don't change it
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
+
+    def shown_parts(self, run_id: str) -> dict[str, str]:
+        """Return the digests of the parts that the run's model was shown: the recorded ones, then notes."""
+        if self.context is None:
+            return {}
+        parts = dict(self.context.parts)
+        is_alone = self.runs[run_id].history is not None  # it has no notes of other runs
+        for seq, event in self.kept:
+            if not isinstance(event, e.ContextNoted) or seq < self.context.seq:
+                continue
+            if event.run_id == run_id or not is_alone:
+                parts.update(event.parts)
+        return parts
+
+
+class SystemContext(Struct, frozen=True):
+    """The recorded system text of the session's model calls."""
+
+    seq: int
+    instructions: str
+    blob: str  # of the text, if it's large
+    parts: Mapping[str, str]  # digests, by name
+    tools_digest: str
+    model: str
+    is_summarized: bool = False  # a summary followed, so the next call isn't a continuation anyway
 
 
 class Undone(Struct, frozen=True):
@@ -310,6 +337,23 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
     _of_run(transcript, seq, event)
 
 
+def _context_set(transcript: Transcript, seq: int, event: e.ContextSet) -> None:
+    transcript.context = SystemContext(
+        seq, event.instructions, event.blob, event.parts, event.tools_digest, event.model
+    )
+
+
+def _noted(transcript: Transcript, seq: int, event: e.ContextNoted) -> None:
+    transcript.kept.append((seq, event))
+    _of_run(transcript, seq, event)
+
+
+def _compacted(transcript: Transcript, seq: int, event: e.ContextCompacted) -> None:
+    if transcript.context is not None:
+        transcript.context = replace(transcript.context, is_summarized=True)
+    _of_run(transcript, seq, event)
+
+
 def _keep(transcript: Transcript, seq: int, event: e.Event) -> None:
     transcript.kept.append((seq, event))
 
@@ -350,6 +394,9 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.AttachmentsSaved: _attachments_saved,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
+        e.ContextSet: _context_set,
+        e.ContextNoted: _noted,
+        e.ContextCompacted: _compacted,
         **dict.fromkeys(KEPT, _keep),
     }
 )

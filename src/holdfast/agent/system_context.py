@@ -1,0 +1,144 @@
+"""Keeps the system text the same from call to call, so that prompt caches work."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from holdfast import events as e
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.opening import SystemParts, system_text
+from holdfast.agent.prompt import session_facts
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.run import Run
+from holdfast.folds.transcript import SystemContext
+from holdfast.interfaces.journal import JournalError
+from holdfast.messages import ToolSpec
+
+INLINE_BYTES_MAX = 32 * 1024
+CALLERS = ("caller", "history")  # the parts that come with each run's request
+PER_MESSAGE = "named files"
+NOTE = "[Note from Holdfast about what has changed:\n{changes}]"
+NAMED = "[Note from Holdfast: {text}]"
+GONE = "No longer given: {name}."
+
+
+class CallContext:
+    """The system text for one run's model calls.
+
+    The session's first call records the text. Later calls send the same bytes, and what has changed since
+    becomes a note among the messages.
+    """
+
+    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps, opened: SystemParts) -> None:
+        self.view = view
+        self.log = log
+        self.deps = deps
+        clean = log.secrets.redact_text  # the event is stored without secrets, and the model gets the event
+        self._parts = {name: clean(text) for name, text in opened.parts.items()}
+        self._message_note = self._parts.pop(PER_MESSAGE, "")
+        self._digests = {name: _digest(text) for name, text in self._parts.items()}
+        self._changed: Mapping[str, str] = {}  # parts that the model was shown differently, by name
+        self._tools: tuple[Sequence[ToolSpec], str] = ((), "")  # the last ones, and their digest
+
+    async def current(self, run: Run, tools: Sequence[ToolSpec]) -> str:
+        """Return the system text for the next call, after recording it or what has changed."""
+        self._refresh(run)
+        known = self.view.transcript.context
+        reason = self._broken(known, run, self._digest_of(tools))
+        instructions = known.instructions if known is not None else ""
+        if not reason and known is not None and known.blob:
+            instructions, reason = await self._loaded(known.blob)
+        if reason:
+            instructions = system_text(self._parts)
+            await self._set(run, reason, instructions, tools=tools)
+        self._changed = {} if reason else self._changes()
+        return instructions
+
+    def _refresh(self, run: Run) -> None:
+        """Read the facts that can change while the run works."""
+        machine = self.deps.machine
+        if machine is None or run.settings.prompt == "none":
+            return
+        facts = session_facts(self.view.session, run.settings, machine, now_ms=self.log.now_ms())
+        for name, text in facts.items():
+            if self._parts.get(name) != text:
+                self._parts[name], self._digests[name] = text, _digest(text)
+
+    def _broken(self, known: SystemContext | None, run: Run, tools_digest: str) -> str:
+        """Return why the recorded text can't be sent again; empty if it can."""
+        if known is None:
+            return "first"
+        if known.is_summarized:
+            return "compaction"
+        if known.model != run.settings.model:
+            return "model"
+        is_without = ("base" in known.parts) != ("base" in self._digests)
+        if is_without or any(known.parts.get(name) != self._digests.get(name) for name in CALLERS):
+            return "instructions"
+        return "tools" if known.tools_digest != tools_digest else ""
+
+    def _digest_of(self, tools: Sequence[ToolSpec]) -> str:
+        if self._tools[0] != tools:
+            self._tools = tools, _digest("\n".join(tool.digest for tool in tools))
+        return self._tools[1]
+
+    async def _loaded(self, blob: str) -> tuple[str, str]:
+        """Return the text of a stored context, or why there is none."""
+        try:
+            data = await self.deps.store.blob(blob)
+        except JournalError:
+            data = None
+        return ("", "lost") if data is None else (data.decode(), "")
+
+    async def _set(self, run: Run, reason: str, instructions: str, *, tools: Sequence[ToolSpec]) -> None:
+        data = instructions.encode()
+        blob = await self.deps.store.put_blob(data) if len(data) > INLINE_BYTES_MAX else ""
+        self.log.emit(
+            e.ContextSet(
+                at_ms=self.log.now_ms(),
+                run_id=run.run_id,
+                reason=reason,
+                instructions="" if blob else instructions,
+                blob=blob,
+                parts=dict(self._digests),
+                tools=tuple([tool.name for tool in tools]),
+                tools_digest=self._digest_of(tools),
+                model=run.settings.model,
+            )
+        )
+
+    def _changes(self) -> dict[str, str]:
+        """Return the parts that differ from what the model was last shown, by name; empty if removed."""
+        shown = self.view.transcript.shown_parts(self.log.run_id)
+        names = dict.fromkeys((*self._digests, *shown))
+        changed = [name for name in names if shown.get(name, "") != self._digests.get(name, "")]
+        return {name: self._parts.get(name, "") for name in changed if name != "base"}
+
+    async def note(self, run: Run, further: str) -> bool:
+        """Record what has changed, and a further request to the model; False if there is neither."""
+        earlier = [event for _, event in self.view.transcript.kept if isinstance(event, e.ContextNoted)]
+        is_first = not run.call_id and not any(event.run_id == run.run_id for event in earlier)
+        texts = [text or GONE.format(name=name) for name, text in self._changed.items()]
+        notes = [NOTE.format(changes="\n".join(texts))] if texts else []
+        if is_first and self._message_note:
+            notes.append(NAMED.format(text=self._message_note))
+        if further:
+            notes.append(further)
+        if not notes:
+            return False
+        message_id = self.view.transcript.runs[run.run_id].message_id
+        self.log.emit(
+            e.ContextNoted(
+                at_ms=self.log.now_ms(),
+                run_id=run.run_id,
+                text="\n\n".join(notes),
+                parts={name: self._digests.get(name, "") for name in self._changed},
+                message_id=message_id if is_first else "",
+            )
+        )
+        await self.view.settled(self.log)
+        return True
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
