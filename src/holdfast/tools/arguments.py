@@ -12,6 +12,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 EXPECTED_CHARS_MAX = 4_000
 NESTED_MAX = 3
 _EXACT_FLOAT_MAX = 2**53
+_UNDECLARED = {
+    *("title", "additionalProperties", "pattern", "minimum", "maximum", "exclusiveMinimum"),
+    *("exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+}
+_UNDECLARED_IF_EMPTY = {"default", "required", "description"}
 _LIMITS = {
     "minimum": ">= {}",
     "exclusiveMinimum": "> {}",
@@ -30,8 +35,19 @@ class BadArguments(Exception):
 
 
 def spec_of(name: str, description: str, *, args: type[msgspec.Struct]) -> ToolSpec:
-    """The tool's description for the model."""
-    return ToolSpec(name=name, description=description, schema=schema_of(args))
+    """The tool as it is declared to the model."""
+    return ToolSpec(name=name, description=description, schema=declared_schema(args))
+
+
+def declared_schema(args: type[msgspec.Struct]) -> dict[str, object]:
+    """The schema without anything that a model doesn't need: every run pays for each byte.
+
+    Limits and unknown names are checked when a tool is called, and the error names them. References are
+    replaced by what they refer to.
+    """
+    whole = schema_of(args)
+    shown = _declared(whole, mapping(whole.pop("$defs", None)))
+    return {"type": "object", "properties": {}, **cast("dict[str, object]", shown)}
 
 
 def schema_of(args: type[msgspec.Struct]) -> dict[str, object]:
@@ -115,6 +131,34 @@ def _kind(schema: Mapping[str, object], defs: Mapping[str, object], *, depth: in
     kinds = [kind] if isinstance(kind, str) else [each for each in items(kind) if isinstance(each, str)]
     limits = [words.format(schema[key]) for key, words in _LIMITS.items() if key in schema]
     return " ".join([" or ".join(kinds), *limits]).strip()
+
+
+def _declared(value: object, defs: Mapping[str, object]) -> object:
+    if isinstance(value, list):
+        return [_declared(item, defs) for item in cast("list[object]", value)]
+    if not isinstance(value, Mapping):
+        return value
+    schema = dict(cast("Mapping[str, object]", value))
+    variants = [one for one in items(schema.get("anyOf")) if one != {"type": "null"}]
+    if len(variants) == 1:
+        del schema["anyOf"]
+        schema |= mapping(variants[0])
+    if isinstance(ref := schema.pop("$ref", None), str):
+        # The docstring of a Struct is for people who read this code.
+        schema = {**mapping(defs[ref.rpartition("/")[2]]), "description": "", **schema}
+    shown: dict[str, object] = {}
+    for key, item in schema.items():
+        if key == "properties":
+            shown[key] = {name: _declared(one, defs) for name, one in mapping(item).items()}
+        elif key not in _UNDECLARED and not (key in _UNDECLARED_IF_EMPTY and _is_empty(item)):
+            shown[key] = _declared(item, defs)
+    return shown
+
+
+def _is_empty(value: object) -> bool:
+    return not value or (
+        isinstance(value, Mapping) and all(map(_is_empty, mapping(cast("object", value)).values()))
+    )
 
 
 def _plain(value: object) -> object:

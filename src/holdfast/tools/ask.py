@@ -17,10 +17,10 @@ from holdfast.values import Action
 class AskUserArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question."""
 
-    text: Annotated[str, Meta(min_length=1, max_length=8_000, description="The question.")]
+    text: Annotated[str, Meta(min_length=1, max_length=8_000)]
     choices: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=500)], ...],
-        Meta(max_length=20, description="Suggested answers. The user can also answer freely."),
+        Meta(max_length=20, description="Suggested answers."),
     ] = ()
 
 
@@ -33,7 +33,7 @@ class AskUser(Tool):
     args_type = AskUserArgs
     spec = spec_of(
         ASK_USER,
-        "Ask the user a question and wait for the answer. Use this only if you can't continue without it.",
+        "Ask the user a question and wait for the answer.",
         args=AskUserArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")

@@ -46,25 +46,21 @@ class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     task: Annotated[
         _Text,
-        Meta(description="Everything the sub-agent needs to know. It can't see this conversation."),
+        Meta(description="All that it needs to know: it can't see this conversation."),
     ]
-    instructions: Annotated[
-        str, Meta(max_length=TASK_CHARS_MAX, description="Extra instructions, such as its role.")
-    ] = ""
+    instructions: Annotated[str, Meta(max_length=TASK_CHARS_MAX, description="Such as its role.")] = ""
     tools: Annotated[
         Annotated[tuple[_ToolName, ...], Meta(max_length=200)] | None,
-        Meta(description="Tools it can use, out of yours. Default: all."),
+        Meta(description="Some of yours. Default: all."),
     ] = None
-    target: Annotated[str, Meta(max_length=256, description="The model target. Default: yours.")] = ""
-    budget: Annotated[
-        ChildBudget | None, Meta(description="Its share of your budget. Default: an equal share.")
-    ] = None
+    target: Annotated[str, Meta(max_length=256, description="Model target. Default: yours.")] = ""
+    budget: Annotated[ChildBudget | None, Meta(description="Default: an equal share of yours.")] = None
     background: Annotated[
         bool,
-        Meta(description="Don't wait: return its name now, and get its answer as a message when it ends."),
+        Meta(description="Return its name now; its answer comes as a message."),
     ] = False
     outlives_stop: Annotated[
-        bool, Meta(description="Background only: keep running if the user stops this run.")
+        bool, Meta(description="In the background: keep running if this run is stopped.")
     ] = False
 
 
@@ -134,9 +130,8 @@ def child_tools() -> list[ChildTool]:
     return [
         ChildTool(
             DELEGATE,
-            "Delegate a self-contained task to a sub-agent and get its answer. It works in the same "
-            "workspace with the tools you list, and needs the same approvals as you. Several delegate "
-            "calls in one answer run concurrently.",
+            "Delegate a self-contained task to a sub-agent in the same workspace, and get its answer. Calls "
+            "in one answer run concurrently.",
             args=DelegateArgs,
             traits=_SIDE_BY_SIDE,
         ),

@@ -30,22 +30,20 @@ _PLACES_NAMED = 10
 class WriteFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file to write."""
 
-    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
-    content: Annotated[str, Meta(description="The full new text of the file.")]
+    path: Annotated[str, Meta(min_length=1)]
+    content: Annotated[str, Meta(description="The full text.")]
 
 
 class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text to replace."""
 
-    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
+    path: Annotated[str, Meta(min_length=1)]
     old_text: Annotated[
         str,
-        Meta(
-            min_length=1, description="The exact text to replace, without line numbers. It must occur once."
-        ),
+        Meta(min_length=1, description="Exact, without line numbers."),
     ]
-    new_text: Annotated[str, Meta(description="The replacement text.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
+    new_text: str
+    replace_all: bool = False
 
 
 class _ChangesFiles(Tool):
@@ -64,8 +62,7 @@ class WriteFile(_ChangesFiles):
     args_type = WriteFileArgs
     spec = spec_of(
         WRITE_FILE,
-        "Create a file in the workspace, including missing folders, or replace a file's full text. To "
-        "change part of a file, use edit_file.",
+        "Create a file with its folders, or replace its full text. To change a part, use edit_file.",
         args=WriteFileArgs,
     )
 
@@ -108,8 +105,8 @@ class EditFile(_ChangesFiles):
     args_type = EditFileArgs
     spec = spec_of(
         EDIT_FILE,
-        "Replace exact text in a workspace file. The old text must occur exactly once unless replace_all "
-        "is set. Read the file first: the edit is refused if the file has changed since.",
+        "Replace exact text in a file that you've read. It must occur once, unless you set replace_all. "
+        "Refused if the file has changed since.",
         args=EditFileArgs,
     )
 

@@ -28,17 +28,15 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder to list."""
 
-    path: Annotated[
-        str, Meta(description="The folder, relative to the workspace. Default: the workspace.")
-    ] = ""
+    path: Annotated[str, Meta(description="Default: the workspace.")] = ""
     glob: Annotated[
         str,
         Meta(
             max_length=500,
-            description="Only files that match, such as *.py or src/**/test_*.py, at any depth.",
+            description="Such as *.py or src/**/test_*.py, at any depth.",
         ),
     ] = ""
-    depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX, description="Maximum depth.")] = DEPTH
+    depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX)] = DEPTH
 
 
 class Listing(Struct):
@@ -55,8 +53,7 @@ class ListFiles(Tool):
     args_type = ListFilesArgs
     spec = spec_of(
         LIST_FILES,
-        "List files and folders in the workspace. Folders end with /, links with @. Caches, version "
-        "control and Holdfast's own folders are listed but not opened.",
+        "List files and folders. Folders end with /, links with @. Caches and version control aren't opened.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(

@@ -28,10 +28,10 @@ _LOOK_BYTES = 8 * 1024
 class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file to read."""
 
-    path: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace.")]
-    first_line: Annotated[int, Meta(ge=1, description="The first line to show, starting at 1.")] = 1
-    lines: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of lines to show.")] = 2_000
-    numbered: Annotated[bool, Meta(description="Prefix each line with its number.")] = True
+    path: Annotated[str, Meta(min_length=1)]
+    first_line: Annotated[int, Meta(ge=1)] = 1
+    lines: Annotated[int, Meta(ge=1, le=10_000)] = 2_000
+    numbered: Annotated[bool, Meta(description="With line numbers.")] = True
 
 
 class Picture(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ReadFile(Tool):
     args_type = ReadFileArgs
     spec = spec_of(
         READ_FILE,
-        "Read a text file in the workspace, whole or in part, or view an image (PNG, JPEG, GIF, WebP).",
+        "Read a text file, whole or in part, or view an image.",
         args=ReadFileArgs,
     )
     traits = ToolTraits(

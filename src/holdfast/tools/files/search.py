@@ -30,13 +30,11 @@ _BYTES_ENOUGH = 128 * 1024
 class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pattern to search for."""
 
-    pattern: Annotated[str, Meta(min_length=1, max_length=2_000, description="A regular expression.")]
-    path: Annotated[str, Meta(description="The folder to search, relative to the workspace.")] = ""
-    glob: Annotated[
-        str, Meta(max_length=500, description="Only files that match, such as *.py or src/**.")
-    ] = ""
-    literal: Annotated[bool, Meta(description="Treat the pattern as plain text.")] = False
-    ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
+    pattern: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    path: str = ""
+    glob: Annotated[str, Meta(max_length=500, description="Such as *.py or src/**.")] = ""
+    literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
+    ignore_case: bool = False
 
 
 class Enough(Sink):
@@ -90,9 +88,8 @@ class SearchFiles(Tool):
     args_type = SearchFilesArgs
     spec = spec_of(
         SEARCH_FILES,
-        "Search the text of files in the workspace with a regular expression. Returns path:line:text, up "
-        f"to {MATCHES_MAX} matches and {MATCHES_IN_FILE_MAX} per file. Files that may contain secrets are "
-        "skipped; read them by name.",
+        f"Search file contents with a regular expression. Returns path:line:text, up to {MATCHES_MAX} "
+        f"matches and {MATCHES_IN_FILE_MAX} per file. Files that may contain secrets are skipped.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(

@@ -22,21 +22,21 @@ _TITLE_CHARS = 200
 class ShellJobsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which jobs to look at."""
 
-    job_id: Annotated[str, Meta(description="The job to read. Empty lists all jobs.")] = ""
+    job_id: Annotated[str, Meta(description="Default: list all.")] = ""
     since: Annotated[
         int,
-        Meta(ge=0, description="Read output after this many bytes, as given in the previous result."),
+        Meta(ge=0, description="Skip this many bytes, as the last result said."),
     ] = 0
     wait_s: Annotated[
         float,
-        Meta(ge=0, le=WAIT_S_MAX, description="Wait up to this many seconds for new output."),
+        Meta(ge=0, le=WAIT_S_MAX, description="Seconds to wait for new output."),
     ] = 0.0
 
 
 class ShellKillArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which job to end."""
 
-    job_id: Annotated[str, Meta(min_length=1, description="The job to stop, with everything it started.")]
+    job_id: Annotated[str, Meta(min_length=1)]
 
 
 class ShellJobs(Tool):
@@ -45,7 +45,7 @@ class ShellJobs(Tool):
     args_type = ShellJobsArgs
     spec = spec_of(
         SHELL_JOBS,
-        "List the background processes started by shell in this session, or read the output of one.",
+        "List the background processes of this session, or read the output of one.",
         args=ShellJobsArgs,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=WAIT_S_MAX + 30.0)

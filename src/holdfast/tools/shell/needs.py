@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 20
 SANDBOXED = (
-    " Commands run in a sandbox. They can change the workspace, read the system, and reach only configured "
-    "hosts. They can't access secret files, the home folder, git hooks and configuration, or files that "
-    "other programs run later. If a command needs more, list it in `needs`; a person has to approve."
+    " It runs in a sandbox: it can change the workspace and read the system, but not secret files, the home "
+    "folder, git hooks and configuration, or files that other programs run later. List further access in "
+    "`needs`."
 )
 HINT = (
     "[This ran in the sandbox. If it failed for lack of access, call shell again and list it in `needs`: "
@@ -60,17 +60,11 @@ Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The command's needs beyond the sandbox."""
 
-    network: Annotated[
-        Items, Meta(description='Hosts it connects to, such as "pypi.example". ["*"] means every host.')
-    ] = ()
-    write: Annotated[
-        Items, Meta(description="Paths it changes: outside the workspace, or protected ones in it.")
-    ] = ()
-    read: Annotated[
-        Items, Meta(description="Paths it reads: outside the workspace, or secret ones in it.")
-    ] = ()
-    unsandboxed: Annotated[bool, Meta(description="Run it without a sandbox, as a last resort.")] = False
-    reason: Annotated[str, Meta(max_length=300, description="Reason, shown to the person who approves.")] = ""
+    network: Annotated[Items, Meta(description='Hosts, such as "pypi.example"; ["*"]: all.')] = ()
+    write: Annotated[Items, Meta(description="Paths to change.")] = ()
+    read: Annotated[Items, Meta(description="Paths to read.")] = ()
+    unsandboxed: Annotated[bool, Meta(description="Last resort: no sandbox.")] = False
+    reason: Annotated[str, Meta(max_length=300, description="For the person who approves.")] = ""
 
 
 def lift_for(

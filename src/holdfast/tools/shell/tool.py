@@ -51,21 +51,19 @@ _LEASE_LOST = (
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to run."""
 
-    command: Annotated[str, Meta(min_length=1, description="The bash command line.")]
-    directory: Annotated[
-        str, Meta(description="Working directory, relative to the workspace. Default: the workspace.")
-    ] = ""
+    command: Annotated[str, Meta(min_length=1)]
+    directory: Annotated[str, Meta(description="Default: the workspace.")] = ""
     time_limit_s: Annotated[
         int,
-        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="Kill the command after this many seconds."),
+        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="Then it is killed."),
     ] = TIME_LIMIT_S
     background: Annotated[
         bool,
-        Meta(description="Return while it keeps running. Read it with shell_jobs, stop it with shell_kill."),
+        Meta(description="Return at once. See shell_jobs and shell_kill."),
     ] = False
-    needs: Annotated[
-        ShellNeeds, Meta(description="Access it needs beyond the sandbox, if any. A person has to approve.")
-    ] = ShellNeeds()
+    needs: Annotated[ShellNeeds, Meta(description="Access beyond the sandbox; a person has to approve.")] = (
+        ShellNeeds()
+    )
 
 
 class ShellWorld(Struct, frozen=True, kw_only=True):
@@ -88,9 +86,8 @@ class Shell(Tool):
     args_type = ShellArgs
     spec = spec_of(
         SHELL,
-        "Run a bash command line in the workspace and return its output and exit code. Standard input is "
-        "empty. When the command ends, everything it started is stopped. To keep a server or watcher "
-        "running, set background.",
+        "Run a bash command line without input, and return its output and exit code. Its child processes are "
+        "stopped when it ends, unless you set background.",
         args=ShellArgs,
     )
     # The tool keeps its own time limit and returns the output so far; this one only catches its failure.

@@ -46,7 +46,7 @@ _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 class FetchUrlArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A URL to fetch."""
 
-    url: Annotated[str, Meta(min_length=1, max_length=8_000, description="An http or https URL.")]
+    url: Annotated[str, Meta(min_length=1, max_length=8_000)]
     raw: Annotated[bool, Meta(description="Return HTML instead of text.")] = False
 
 
@@ -63,8 +63,7 @@ class FetchUrl(Tool):
     args_type = FetchUrlArgs
     spec = spec_of(
         FETCH_URL,
-        "Fetch a public web page or text file (http or https) and return it as text, with links. Up to "
-        f"{BODY_BYTES_MAX // 1024 // 1024} MiB; no binary files, no private addresses.",
+        f"Fetch a public web page or text file of up to {BODY_BYTES_MAX // 1024 // 1024} MiB as text.",
         args=FetchUrlArgs,
     )
     # Not read-only: what a URL says can carry away what the model has read.
