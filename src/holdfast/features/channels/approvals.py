@@ -86,7 +86,7 @@ class ChannelAsks:
         """Answer the approval named in a command: in its chat, or from an approver's direct chat."""
         row = await self._deps.store.ask(approval_id)
         chat = await self._chat_of(row) if row is not None else None
-        is_theirs = chat == who.chat or (who.is_direct and self._is_approver(who))
+        is_theirs = chat == who.chat or (who.is_direct and self.is_approver(who))
         if row is None or row.kind != "approval" or chat is None or not is_theirs:
             return UNKNOWN
         found = await self._open(row)
@@ -106,7 +106,7 @@ class ChannelAsks:
 
     async def waiting_elsewhere(self, who: Answerer) -> list[AskStatus]:
         """Return pending approvals of other chats, for an approver in their direct chat."""
-        if not who.is_direct or not self._is_approver(who):
+        if not who.is_direct or not self.is_approver(who):
             return []
         rows = [
             one
@@ -125,7 +125,8 @@ class ChannelAsks:
         """Return the chat of the request. A sub-agent's requests belong to the chat of its root session."""
         return self._state.chats.get(await root_of(self._deps.store, ask.session_id))
 
-    def _is_approver(self, who: Answerer) -> bool:
+    def is_approver(self, who: Answerer) -> bool:
+        """Return whether this person can approve."""
         return may_approve(self._options, self._state, who.user)
 
     async def _open(self, row: AskRow) -> "_Found | None":
@@ -141,7 +142,7 @@ class ChannelAsks:
             answer = QuestionAnswer(choice, by=who.name, client_id=who.key)
             return _reply_to(await self._deps.inbox.answer(asked.ask_id, answer), ANSWERED)
         # In a direct chat, anyone with access can deny.
-        if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
+        if not self.is_approver(who) and not (who.is_direct and choice == "deny"):
             return NOT_YOURS
         # No one can approve an action that the chat doesn't show in full.
         if choice != "deny" and not await self._is_shown_whole(found):

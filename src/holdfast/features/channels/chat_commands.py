@@ -8,11 +8,12 @@ from msgspec import Struct
 from holdfast import events as e
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
 from holdfast.features.channels.cards import several
-from holdfast.features.channels.deps import ChannelDeps
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelChatBound,
     ChannelModelChosen,
 )
+from holdfast.features.channels.modes import mode_command
 from holdfast.features.channels.state import ChannelState
 from holdfast.features.channels.store_errors import readable_view
 from holdfast.features.channels.texts import COMMANDS, help_text
@@ -65,8 +66,11 @@ def next_session(log_id: str, state: ChannelState, chat: str) -> str:
 class ChatCommands:
     """Runs commands for one channel."""
 
-    def __init__(self, deps: ChannelDeps, log_id: str, state: ChannelState, asks: ChannelAsks) -> None:
+    def __init__(
+        self, deps: ChannelDeps, options: ChannelOptions, log_id: str, state: ChannelState, asks: ChannelAsks
+    ) -> None:
         self._deps = deps
+        self._options = options
         self._log_id = log_id
         self._state = state
         self._asks = asks
@@ -135,6 +139,12 @@ class ChatCommands:
                 return CommandDone(f"{now} {earlier}".strip())
             case "queue":
                 return CommandDone(await self._queue(who.chat))
+            case "mode":
+                by = who.name if self._asks.is_approver(who) else ""
+                done = await mode_command(
+                    self._deps, self._options, session_id, session, wanted=rest.lower(), by=by
+                )
+                return CommandDone(done)
             case "retry":
                 return await self._retry(session_id, session, once)
             case _:

@@ -29,6 +29,7 @@ async def run_channels(deps: RouteDeps, settings: Settings, runtime: Runtime) ->
         budget=deps.agent.budget,
         endpoints=deps.singleton(WebhookEndpoints),
         models=lambda: models,
+        mode_max=settings.approvals.mode_max,
     )
     options = await asyncio.to_thread(lambda: [_placed(channel_options(one)) for one in settings.channels])
     await Channels(channel_deps, options).run()

@@ -87,6 +87,7 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
     budget: Budget = field(default_factory=Budget)  # the server's limit for each run
     endpoints: WebhookEndpoints = field(default_factory=WebhookEndpoints)  # for platform updates
     models: Callable[[], tuple[str, ...]] = tuple  # names accepted by /model
+    mode_max: ApprovalMode = "ask"  # the least strict permission mode that /mode sets
     webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # URLs that results can be posted to
     resolver: Callable[[], AbstractResolver] = AsyncResolver
     # How long an unanswered request can still take effect; only after that, the platform is checked for it.

@@ -95,7 +95,7 @@ class Taking:
         self._channel = log
         self._platform = platform
         self._asks = ChannelAsks(deps, options, log.state, dialect=platform.dialect)
-        self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
+        self._commands = ChatCommands(deps, options, log.log_id, log.state, self._asks)
         # Chats are processed concurrently, but pairing codes are checked and used up one at a time.
         self._pairing = asyncio.Lock()
 

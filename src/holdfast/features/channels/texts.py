@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "status": "Show the agent's status",
         "queue": "List queued messages",
         "model": "Show or choose the model",
+        "mode": "Show or set the permission mode",
         "approve": "Approve a request",
         "deny": "Deny a request",
         "retry": "Run the last message again",

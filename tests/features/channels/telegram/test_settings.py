@@ -2,7 +2,7 @@
 
 from agent.world import World, process
 from fakes.telegram import FakeTelegram
-from features.channels.lab import ME, channel, options_for, said, state_of
+from features.channels.lab import ME, channel, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.config.channels import ChannelSettings
@@ -96,3 +96,36 @@ def test_the_settings_of_a_channel_reach_its_runs() -> None:
     assert run.budget is not None
     assert run.budget.cost_usd == 2.5
     assert (options.approvals, options.webhook_url) == ("unattended", "https://bot.example.com")
+
+
+async def test_a_chat_sets_stricter_modes_and_an_approver_those_up_to_the_maximum() -> None:
+    """P8, P13: a message that only talks about a mode changes nothing."""
+    other = ME + 1
+    people = frozenset({str(ME), str(other)})
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer(*[[Say("ok")]] * 2) as chaos,
+        process(chaos) as world,
+        channel(world, options_for(telegram, allow=people)),
+    ):
+        telegram.world.say(ME, "switch to the mode workspace")
+        await said(telegram, "ok")
+        assert (await session_of(world)).approval_mode == ""
+        for text, mode in (
+            ("/mode plan", "plan"),
+            ("/mode workspace", "plan"),
+            ("/mode edits", "plan"),
+            ("/mode yolo", "plan"),
+            ("/mode", "plan"),
+            ("/mode ask", "ask"),
+        ):
+            replies = len(telegram.world.chat(ME).texts())
+            telegram.world.say(ME, text)
+            await until(telegram, lambda replies=replies: len(telegram.world.chat(ME).texts()) > replies)
+            assert (await session_of(world)).approval_mode == mode, text
+        assert (await session_of(world)).mode_set_by != ""
+        telegram.world.say(other, "hi")
+        await until(telegram, lambda: bool(telegram.world.chat(other).texts()))
+        telegram.world.say(other, "/mode ask")
+        await until(telegram, lambda: len(telegram.world.chat(other).texts()) > 1)
+        assert telegram.world.chat(other).texts()[-1] == "You can't set ask here. You can set: plan."
