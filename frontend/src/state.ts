@@ -10,6 +10,7 @@ export * from "./state/family.ts";
 export * from "./state/inbox.ts";
 export * from "./state/list.ts";
 export * from "./state/memory.ts";
+export { changeMode, modeNow } from "./state/modes.ts";
 export type * from "./state/page_state.ts";
 export * from "./state/sending.ts";
 export * from "./state/settings.ts";

@@ -28,6 +28,8 @@ export interface View {
   epoch: string;
   title: string;
   workspace: string;
+  /** Its permission mode; "" is the configured one. */
+  mode: string;
   queuePaused: boolean;
   forkedFrom: readonly [string, number] | null;
   olderBefore: number;
@@ -59,6 +61,7 @@ export function emptyView(): View {
     epoch: "",
     title: "",
     workspace: "",
+    mode: "",
     queuePaused: false,
     forkedFrom: null,
     olderBefore: 0,
@@ -144,8 +147,6 @@ type Unseen =
   | e.SessionDeleted
   | e.SessionRestored
   | e.SessionMoved
-  | e.SessionModeSet
-  | e.PermissionModeSet
   | e.CallEnded
   | e.AttemptFailed
   | e.ClientToolsAsked
@@ -169,6 +170,10 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       view.epoch = event.epoch;
       view.title = event.title ?? "";
       view.workspace = event.workspace ?? "";
+      return;
+    case "session.mode_set":
+    case "session.mode_set/2":
+      view.mode = event.mode === "allow-workspace" ? "workspace" : (event.mode ?? "");
       return;
     case "session.renamed":
       view.title = event.title;

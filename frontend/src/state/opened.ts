@@ -50,6 +50,7 @@ export class Opened implements OpenSession {
   readonly versions = signal<readonly string[]>([]);
   readonly undos = signal<readonly UndoShown[]>([]);
   readonly isPlanning = signal(false);
+  readonly mode = signal("");
   readonly childrenSeq = signal(0);
   readonly target = signal<Hit | null>(null);
   readonly missed = signal("");
@@ -161,6 +162,7 @@ export class Opened implements OpenSession {
       changes.list = changes.queue = changes.runs = false;
       this.#named.value = view.title;
       this.forkedFrom.value = placeOf(this.id) === null ? (view.forkedFrom?.[0] ?? "") : "";
+      this.mode.value = view.mode;
       this.lastSeq.value = view.lastSeq;
       if (saved.peek() !== view.lastSeq) {
         storeError.value = "";

@@ -62,6 +62,8 @@ export interface Pending {
   readonly effort: string;
   /** Plan it first, or work on it until it is reached; a message of an earlier page has no such word. */
   readonly way?: SendWay;
+  /** The permission mode of a new session; "" or none is the configured one. */
+  readonly permission?: string;
   readonly made_ms: number;
   /** "sent" is on the server's disk, and its event is on the way here. */
   readonly state: "sending" | "sent" | "failed";
@@ -117,6 +119,8 @@ export interface OpenSession {
   readonly undos: ReadonlySignal<readonly UndoShown[]>;
   /** Whether the next message stays in plan mode, as the newest run was. */
   readonly isPlanning: ReadonlySignal<boolean>;
+  /** Its permission mode; "" is the configured one. */
+  readonly mode: ReadonlySignal<string>;
   /** The newest event about a sub-agent that came since the page was loaded. */
   readonly childrenSeq: ReadonlySignal<number>;
   /** What a search found here and the reader is to see; null without one. */
@@ -141,4 +145,7 @@ export interface Server {
   readonly features: Readonly<Record<string, unknown>>;
   /** One line about what commands run in; empty if the server doesn't say. */
   readonly sandbox: string;
+  /** The configured permission mode, and those that this key can set. */
+  readonly mode: string;
+  readonly modes: readonly string[];
 }

@@ -6,6 +6,7 @@ import type { Part } from "../events.ts";
 import type { Message } from "../view/entries.ts";
 import { ask, noteStore } from "./asking.ts";
 import { homeDraft, writeHomeDraft } from "./drafts.ts";
+import { nextMode } from "./modes.ts";
 import { open } from "./opening.ts";
 import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
 import type { OpenSession, Pending, SendMode, SendWay } from "./page_state.ts";
@@ -29,12 +30,14 @@ export async function send(
     model: settings.value.model,
     effort: settings.value.effort,
     way,
+    permission: here === null ? nextMode.value : "",
     made_ms: Date.now(),
     state: "sending",
     trouble: null,
   };
   putPending(one);
   if (here === null) {
+    nextMode.value = "";
     open(one.session_id, "new");
   }
   return deliver(one);
@@ -121,6 +124,7 @@ async function post(one: Pending): Promise<Result<Started>> {
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
     ...(one.effort ? { reasoning_effort: one.effort } : {}),
+    ...(one.permission ? { permission_mode: one.permission } : {}),
     ...(one.way === "plan" ? { plan_first: true } : {}),
     ...(one.way === "goal" ? { goal: true } : {}),
   };

@@ -59,7 +59,7 @@ async function begin(): Promise<void> {
 async function describe(): Promise<void> {
   const result = await ask<Capabilities>("GET", "/v1/capabilities");
   if (result.ok) {
-    const { version, model, auth, features, sandbox } = result.value;
+    const { version, model, auth, features, sandbox, permission_modes } = result.value;
     server.value = {
       version,
       model,
@@ -67,6 +67,8 @@ async function describe(): Promise<void> {
       scopes: auth.scopes,
       features,
       sandbox: sandbox?.says ?? "",
+      mode: permission_modes?.mode ?? "",
+      modes: permission_modes?.allowed ?? [],
     };
   }
 }

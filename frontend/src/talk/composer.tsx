@@ -26,6 +26,7 @@ import { Chips } from "./chips.tsx";
 import { commands } from "./command_words.ts";
 import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
+import { PermissionMode } from "./permission_mode.tsx";
 import { Problem } from "./problem.tsx";
 import { sends } from "./send_key.ts";
 
@@ -157,6 +158,7 @@ export function Composer(): JSX.Element {
       )}
       <div class="composer-foot">
         <PickFiles label="Attach files" purpose="Files to attach" icon="attach" onPick={attach} />
+        <PermissionMode acting={acting} />
         <Chips />
         {isPlanning ? <PlanMode onEnd={() => setPlanning(false)} /> : null}
         <span class="spread" />

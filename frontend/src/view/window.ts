@@ -48,6 +48,7 @@ export interface NewestPage extends Page {
   readonly title: string;
   readonly epoch: string;
   readonly workspace: string;
+  readonly permission_mode?: string;
   readonly forked_from?: string;
   readonly queue_paused: boolean;
   readonly waiting: readonly Message[];
@@ -66,6 +67,7 @@ export function viewOf(page: NewestPage): View {
     epoch: page.epoch,
     title: page.title,
     workspace: page.workspace,
+    mode: page.permission_mode ?? "",
     forkedFrom: page.forked_from ? [page.forked_from, 0] : null,
     queuePaused: page.queue_paused,
     olderBefore: page.next_before ?? 0,

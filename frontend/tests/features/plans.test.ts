@@ -5,7 +5,16 @@ import "../browser.ts";
 import { server } from "../../src/state/signals.ts";
 import { commands } from "../../src/talk/command_words.ts";
 
-const NO_FEATURES = { version: "", model: "", auth: false, scopes: [], features: {}, sandbox: "" };
+const NO_FEATURES = {
+  version: "",
+  model: "",
+  auth: false,
+  scopes: [],
+  features: {},
+  sandbox: "",
+  mode: "",
+  modes: [],
+};
 
 test("the commands of plans are there if the server has them", () => {
   const names = (): readonly string[] => commands().map(([name]) => name);
