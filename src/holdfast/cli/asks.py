@@ -14,6 +14,7 @@ from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Choice, Width
 
 if TYPE_CHECKING:
+    from holdfast.api.server import Capabilities
     from holdfast.client import Client
 
 REASON_CHARS_MAX = 500
@@ -85,12 +86,18 @@ async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None
         await client.answer(asked.run_id, ask_id(asked), answer=answer.text)
 
 
+async def capabilities(client: "Client") -> "Capabilities | None":
+    """Return the server's capabilities; None if it doesn't report them."""
+    try:
+        return await client.capabilities()
+    except (Refused, BadAnswer):
+        return None
+
+
 async def key_scopes(client: "Client") -> Sequence[str]:
     """Return the scopes of the client's key; empty if unknown."""
-    try:
-        return (await client.capabilities()).auth.scopes
-    except (Refused, BadAnswer):
-        return ()
+    found = await capabilities(client)
+    return () if found is None else found.auth.scopes
 
 
 def may_approve(scopes: Sequence[str]) -> bool:

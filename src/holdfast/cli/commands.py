@@ -14,12 +14,14 @@ from holdfast.cli.options import (
     Config,
     Conversation,
     DataDir,
+    Effort,
     Host,
     KeyName,
     KeyScope,
     Limit,
     Model,
     NoAuth,
+    PermissionMode,
     Port,
     RuleSession,
     Run,
@@ -143,6 +145,8 @@ app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.
 @app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",
+    mode: PermissionMode = "",
+    effort: Effort = "",
     model: RunModel = None,
     workspace: Workspace = None,
     data_dir: DataDir = None,
@@ -154,7 +158,13 @@ def chat(
     --session.
     """
     wanted = starting.ChatCommand(
-        session=session, model=model, workspace=workspace, data_dir=data_dir, config=config
+        session=session,
+        mode=mode,
+        effort=effort,
+        model=model,
+        workspace=workspace,
+        data_dir=data_dir,
+        config=config,
     )
     raise typer.Exit(starting.start(wanted))
 
@@ -168,6 +178,8 @@ def run(
         ),
     ] = None,
     session: Session = "",
+    mode: PermissionMode = "",
+    effort: Effort = "",
     as_json: AsJson = False,
     model: RunModel = None,
     workspace: Workspace = None,
@@ -186,6 +198,8 @@ def run(
     wanted = starting.RunCommand(
         words=words or [],
         session=session,
+        mode=mode,
+        effort=effort,
         as_json=as_json,
         model=model,
         workspace=workspace,

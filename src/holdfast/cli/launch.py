@@ -15,7 +15,7 @@ _COMMON = {
     "--data-dir": "data_dir",
     "--config": "config",
 }
-_SESSION = {"--session": "session", "-s": "session"}
+_SESSION = {"--session": "session", "-s": "session", "--mode": "mode", "--effort": "effort"}
 
 
 class ServeCommand(Struct, frozen=True, kw_only=True):
@@ -34,6 +34,8 @@ class ChatCommand(Struct, frozen=True, kw_only=True):
     """`holdfast chat`, and `holdfast` alone."""
 
     session: str = ""
+    mode: str = ""
+    effort: str = ""
     model: str | None = None
     workspace: str | None = None
     data_dir: str | None = None
@@ -45,6 +47,8 @@ class RunCommand(Struct, frozen=True, kw_only=True):
 
     words: Sequence[str] = ()
     session: str = ""
+    mode: str = ""
+    effort: str = ""
     as_json: bool = False
     model: str | None = None
     workspace: str | None = None
@@ -136,18 +140,39 @@ def _serve(wanted: ServeCommand) -> int:
 
 def _chat(wanted: ChatCommand) -> int:
     with gc_paused():
-        from holdfast.cli.chat.conversation import chat
-    return chat(_flags(wanted), session=wanted.session, model=wanted.model or "")
+        from holdfast.cli.chat.conversation import ChatStart, chat
+    if wrong := _wrong_mode(wanted.mode):
+        return wrong
+    start = ChatStart(
+        session=wanted.session, model=wanted.model or "", mode=wanted.mode, effort=wanted.effort
+    )
+    return chat(_flags(wanted), start)
+
+
+def _wrong_mode(mode: str) -> int:
+    """Report a mode that doesn't exist; the exit code, or 0."""
+    from holdfast.values import MODES
+
+    if not mode or mode in MODES:
+        return 0
+    from holdfast.cli.terminal.output import echo_error
+
+    echo_error(f"holdfast: --mode must be one of {', '.join(MODES)}")
+    return 2
 
 
 def _run(wanted: RunCommand) -> int:
     with gc_paused():
         from holdfast.cli.piped_input import read_task
         from holdfast.cli.run import Task, run
+    if wrong := _wrong_mode(wanted.mode):
+        return wrong
     task = Task(
         text=read_task(wanted.words),
         session_id=wanted.session,
         model=wanted.model or "",
+        mode=wanted.mode,
+        effort=wanted.effort,
         form="json" if wanted.as_json else "text",
     )
     return run(_flags(wanted), task)

@@ -15,6 +15,11 @@ RunModel = Annotated[
 Session = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or last for the newest.")
 ]
+PermissionMode = Annotated[
+    str,
+    typer.Option(metavar="MODE", help="Permission mode: plan, ask, edits, workspace or unattended."),
+]
+Effort = Annotated[str, typer.Option(metavar="LEVEL", help="Reasoning effort, such as low, medium or high.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of entries to show.")

@@ -35,6 +35,8 @@ class Task(Struct, frozen=True, kw_only=True):
     text: str
     session_id: str = ""
     model: str = ""
+    mode: str = ""  # the permission mode; empty: the session's, or the configured one
+    effort: str = ""
     form: str = "text"  # or json
 
 
@@ -50,7 +52,12 @@ def run(flags: Mapping[str, object], task: Task) -> int:
             task.text,
             session_id=await resolve_session(attached.client, task.session_id),
             model=task.model,
-            more={"origin": ONE_SHOT, "workspace": str(attached.directory.settings.workspace)},
+            more={
+                "origin": ONE_SHOT,
+                "workspace": str(attached.directory.settings.workspace),
+                **({"permission_mode": task.mode} if task.mode else {}),
+                **({"reasoning_effort": task.effort} if task.effort else {}),
+            },
         )
         return await show_run_here(attached.client, started, form=task.form)
 

@@ -37,8 +37,8 @@ NO_ANSWER = "This run is unattended, so no one can answer (no_approver)."
 HOW_TO_ALLOW = (
     "  To be prompted, run this in a terminal without piped input. To allow it without approval, add a rule\n"
     "  under [[approvals.rules]] in holdfast.toml{rule},\n"
-    "  or, if it only changes the workspace, set HOLDFAST_APPROVALS_MODE=workspace.\n"
-    "  If a server is running, restart it after either change.\n"
+    "  and restart the server if one is running. If it only changes the workspace, you can instead add\n"
+    "  --mode workspace.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 

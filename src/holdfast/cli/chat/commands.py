@@ -36,6 +36,8 @@ COMMANDS = (
     ("/goal", "TEXT: keep working until this goal is reached, with evidence"),
     ("/memory", "show memories and proposals; accept N, reject N, or all"),
     (COMPACT, "summarize the conversation for the model; add what to keep"),
+    ("/mode", "show the permission modes, or set one by NAME"),
+    ("/effort", "set the reasoning effort of the next messages: low, medium, high, …; off"),
     ("/model", "choose the model for the next messages, or set it by NAME"),
     ("/attach", "FILE: attach it to the next message; alone, list attachments; clear"),
     ("/sessions", "choose a session, or switch to an ID"),
@@ -54,6 +56,7 @@ KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line; also \\ before Enter"),
     ("Tab, @", "complete a command; name a file"),
+    ("Shift-Tab", "switch to the next permission mode"),
     ("↑ ↓, Ctrl-R", "earlier messages; search them"),
     ("Esc Esc", "stop the run; then, edit your last message"),
     ("Ctrl-O", "show more of a tool's output"),
@@ -83,6 +86,8 @@ class Commands:
             "/goal": self._goal,
             "/memory": chat.learning.memory,
             COMPACT: self._compact,
+            "/mode": chat.modes.command,
+            "/effort": self._effort,
             "/model": self._model,
             "/sessions": self._sessions,
             "/agents": self._agents,
@@ -181,6 +186,14 @@ class Commands:
         chat.renderer.own.add(client_id)  # its line is on the screen already
         await chat.client.compact(chat.session_id, focus, client_id=client_id)
 
+    async def _effort(self, level: str) -> None:
+        chat = self._chat
+        if level:
+            chat.effort = "" if level == "off" else level
+        await self._say(
+            f"Reasoning effort of your next messages: {safe_line(chat.effort, 20) or 'the default'}."
+        )
+
     async def _model(self, name: str) -> None:
         chat = self._chat
         if name:
@@ -254,6 +267,7 @@ class Commands:
             f"data       {chat.attached.directory.data_dir}",
             f"workspace  {chat.workspace}",
             f"model      {model}",
+            f"mode       {chat.modes.shown or 'unknown'}",
             f"session    {chat.session_id or 'none yet'}",
             f"your key   {', '.join(chat.scopes) or 'everything'}",
             f"sandbox    {can.sandbox.says if can.sandbox else 'unknown'}",

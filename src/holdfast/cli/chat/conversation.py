@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast import __version__
 from holdfast import events as e
 from holdfast.api.sessions import TranscriptPage
-from holdfast.cli.asks import key_scopes, may_approve
+from holdfast.cli.asks import capabilities, may_approve
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
 from holdfast.cli.chat.commands import (
@@ -29,6 +29,7 @@ from holdfast.cli.chat.commands import (
 )
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.chat.learning import ChatLearning
+from holdfast.cli.chat.modes import ChatModes
 from holdfast.cli.ids import AmbiguousName, check_model, resolve_session
 from holdfast.cli.program_name import command_line, program
 from holdfast.cli.terminal.child_asks import ChildAsks
@@ -54,7 +55,16 @@ SHOWN_AT_FIRST = 40
 PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 
 
-def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
+class ChatStart(Struct, frozen=True, kw_only=True):
+    """The chat's options."""
+
+    session: str = ""
+    model: str = ""
+    mode: str = ""  # empty: the session's, or the configured one
+    effort: str = ""
+
+
+def chat(flags: Mapping[str, object], start: ChatStart) -> int:
     """Talk until the person leaves; the exit code."""
     if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
         is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
@@ -63,8 +73,8 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
         return FAILED
 
     async def work(attached: Attached) -> int:
-        await check_model(attached.client, model)
-        return await ChatScreen(attached, model=model).run(session)
+        await check_model(attached.client, start.model)
+        return await ChatScreen(attached, start).run(start.session)
 
     return with_server(flags, work, works="all", patience=PATIENCE)
 
@@ -85,7 +95,7 @@ class _FoundSession(Struct, frozen=True):
 class ChatScreen:
     """One terminal; the session may change while it is open."""
 
-    def __init__(self, attached: Attached, *, model: str) -> None:
+    def __init__(self, attached: Attached, start: ChatStart) -> None:
         from holdfast.cli.chat.file_names import WorkspaceFiles
         from holdfast.cli.chat.history import HISTORY, ChatHistory
         from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, Words
@@ -93,12 +103,15 @@ class ChatScreen:
         self.attached = attached
         self.scopes: Sequence[str] = ()  # what the key may do; none if the server doesn't say
         self.style = Style()
-        self.model = model
+        self.model = start.model
+        self.effort = start.effort  # for the next messages; empty: the target's
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.renderer = self._new_renderer(set())
         self.asks = ChatAsks(self)
         self.learning = ChatLearning(self)
+        self.modes = ChatModes(self)
+        self.modes.for_next = start.mode
         self._children = ChildAsks(attached.client, self._hear_child)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
@@ -108,11 +121,13 @@ class ChatScreen:
             words=Words(COMMANDS, lambda: self.known, self._files.matching),
             live=self._live,
             status=lambda: self.renderer.status(time.time_ns() // 1_000_000),
+            settings=self._settings,
             acts=PromptActs(
                 interrupt=self._interrupt,
                 expand=self._expand,
-                page=lambda: self._begin(self._page_outputs()),
-                edit_last=lambda: self._begin(self._edit_last()),
+                page=lambda: self.begin(self._page_outputs()),
+                edit_last=lambda: self.begin(self._edit_last()),
+                cycle_mode=self.modes.cycle,
             ),
         )
         self._commands = Commands(self)
@@ -133,6 +148,10 @@ class ChatScreen:
         """Whether the key may answer approvals."""
         return may_approve(self.scopes)
 
+    def _settings(self) -> str:
+        mode = f"mode {self.modes.shown}" if self.modes.shown else ""
+        return " · ".join(filter(None, (mode, f"effort {self.effort}" if self.effort else "")))
+
     def _live(self) -> str:
         return self.renderer.live() + self.renderer.pinned_lines()  # of the session that is open now
 
@@ -152,7 +171,9 @@ class ChatScreen:
         await self._greet()
         if session and not await self.open(session):
             return FAILED
-        self._begin(self._files.refresh())
+        if session and self.modes.for_next:
+            await self.modes.set(self.modes.for_next)
+        self.begin(self._files.refresh())
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.prompt.leave)  # the window was closed: it comes twice
         loop.add_signal_handler(signal.SIGTERM, self._told_to_leave, signal.getsignal(signal.SIGTERM))
@@ -176,7 +197,7 @@ class ChatScreen:
             echo(goodbye)
         return OK
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def begin(self, work: Coroutine[None, None, None]) -> None:
         """Do what a key asks for, beside everything else."""
         task = asyncio.create_task(work)
         self._key_tasks.add(task)
@@ -207,7 +228,9 @@ class ChatScreen:
         self.prompt.leave()
 
     async def _greet(self) -> None:
-        targets, self.scopes = await asyncio.gather(self.client.targets(), key_scopes(self.client))
+        targets, server = await asyncio.gather(self.client.targets(), capabilities(self.client))
+        self.scopes = server.auth.scopes if server is not None else ()
+        self.modes.connected(server.permission_modes if server is not None else None)
         self.renderer.can_approve = self.can_approve
         model = self.model or (targets[0].model if targets else "")
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
@@ -264,6 +287,8 @@ class ChatScreen:
             "workspace": str(self.workspace),
             "parts": self.attachments,
             **({"plan_first": True} if self.renderer.is_planning else {}),
+            **({} if self.session_id else self.modes.fields()),
+            **({"reasoning_effort": self.effort} if self.effort else {}),
             **(more or {}),
         }
         try:
@@ -324,8 +349,9 @@ class ChatScreen:
         answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
         self.renderer.last_run = answered[-1] if answered else ""
         self.renderer.open_runs = found.working
+        self.modes.opened(page)
         self._watch(found.session_id, after=after, epoch=page.epoch or "")
-        self._begin(self._adopt_children(found.session_id))
+        self.begin(self._adopt_children(found.session_id))
 
     async def close_session(self) -> None:
         """Follow nothing any more."""
@@ -335,6 +361,7 @@ class ChatScreen:
             self._watching = None
         await self._children.close()
         self.session_id = ""
+        self.modes.closed()
         self.renderer = self._new_renderer(self.renderer.own)
         self.asks.clear()
 
@@ -378,10 +405,11 @@ class ChatScreen:
             await self.prompt.print(self.style.dim("  Type /retry to try again."))
         await self.asks.update()
         await self.learning.hear(event)
+        await self.modes.hear(event)
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)
-            self._begin(self._files.refresh())  # the run may have made some
+            self.begin(self._files.refresh())  # the run may have made some
 
     async def _hear_child(self, name: str, event: e.Event) -> None:
         """Show sub-agents' requests, which can be answered here too."""
@@ -403,23 +431,23 @@ class ChatScreen:
         if is_second:
             self.prompt.leave()
         elif self.renderer.run_id:
-            self._begin(self.stop())
+            self.begin(self.stop())
         elif self.prompt.typed:
             self.prompt.clear()
             self._interrupted_s = -TWICE_S
         else:
-            self._begin(self.prompt.print(self.style.dim("Press Ctrl-C again to quit.")))
+            self.begin(self.prompt.print(self.style.dim("Press Ctrl-C again to quit.")))
 
     def _expand(self) -> None:
         """Show more of what a tool prints, or once it is over its output in place."""
         outputs = self.renderer.outputs
         if outputs.is_printing:
             outputs.is_expanded = not outputs.is_expanded
-            self._begin(self.prompt.print(""))
+            self.begin(self.prompt.print(""))
         elif (call := outputs.newest()) is not None:
-            self._begin(self.prompt.print(outputs.expanded(call)))
+            self.begin(self.prompt.print(outputs.expanded(call)))
         else:
-            self._begin(self.prompt.print(self.style.dim("No tool output yet.")))
+            self.begin(self.prompt.print(self.style.dim("No tool output yet.")))
 
     async def _page_outputs(self) -> None:
         """Show the whole output of the last tool calls in a pager, the newest first."""

@@ -102,6 +102,7 @@ class PromptActs(Struct, frozen=True, kw_only=True):
     expand: Callable[[], None] = _nothing  # Ctrl-O
     page: Callable[[], None] = _nothing  # Ctrl-T
     edit_last: Callable[[], None] = _nothing  # Esc Esc, which first stops the run
+    cycle_mode: Callable[[], None] = _nothing  # Shift+Tab
 
 
 class Words(Completer):
@@ -156,10 +157,12 @@ class ChatPrompt:
         live: Callable[[], str],
         status: Callable[[], str],
         acts: PromptActs,
+        settings: Callable[[], str] = str,  # what is always shown, such as the mode
         device: PromptDevice | None = None,
     ) -> None:
         self.lines: asyncio.Queue[Typed | None] = asyncio.Queue(LINES_WAITING_MAX)
         self._live, self._status, self._acts = live, status, acts
+        self._settings = settings
         self._words = words
         self._device = device or PromptDevice()
         self._about = ""
@@ -282,8 +285,10 @@ class ChatPrompt:
             lines = self._picker.lines(self.typed, width=size.columns, rows_max=size.lines - 10)
         elif self._menu is not None:
             lines += ["", *self._menu.lines(size.columns), ""]
-        elif status := self._status():
-            lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
+        else:
+            status, settings = self._status(), self._settings()
+            shown = " · ".join(filter(None, (f"⋯ {status}" if status else "", settings)))
+            lines += ["", f"\x1b[2m{shown}\x1b[0m"] if shown else []
         text = "\n".join(lines)
         if text != self._shown[0]:
             self._shown = (text, to_formatted_text(ANSI(text)))
@@ -309,6 +314,7 @@ class ChatPrompt:
         acts: list[tuple[Callable[[KeyPressEvent], None], tuple[tuple[str, ...], ...]]] = [
             (self._enter, (("enter",),)),
             (self._tab, (("tab",),)),
+            (self._back_tab, (("s-tab",),)),
             (_new_line, (("escape", "enter"), ("c-j",))),
             (lambda _: self._acts.interrupt(), (("c-c",),)),
             (lambda _: self._acts.expand(), (("c-o",),)),
@@ -337,6 +343,12 @@ class ChatPrompt:
 
     def _tab(self, event: KeyPressEvent) -> None:
         _complete(event.current_buffer, self._words)
+
+    def _back_tab(self, event: KeyPressEvent) -> None:
+        if event.current_buffer.complete_state:
+            event.current_buffer.complete_previous()
+        else:
+            self._acts.cycle_mode()
 
     def _edit_last(self, event: KeyPressEvent) -> None:
         if not event.current_buffer.text and not self._about:
