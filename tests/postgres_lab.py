@@ -1,6 +1,6 @@
 """A real Postgres for tests: one server for each pytest process, and a new database for each test.
 
-`HOLDFAST_TEST_POSTGRES=postgresql://user@host/name` makes the tests use another server; its user must be
+`TEST_POSTGRES=postgresql://user@host/name` makes the tests use another server; its user must be
 allowed to create databases. Tests that stop or restart the server need our own, see `PostgresServer.ours`.
 """
 
@@ -80,7 +80,7 @@ def binaries() -> Path:
     if on_path:
         return Path(on_path).parent
     raise PostgresMissing(
-        "Postgres is not installed: run scripts/system-packages, or set HOLDFAST_TEST_POSTGRES to a server"
+        "Postgres is not installed: run scripts/system-packages, or set TEST_POSTGRES to a server"
     )
 
 
@@ -299,8 +299,8 @@ async def proxied(server: PostgresServer, dsn: str) -> AsyncGenerator[tuple[TcpP
 
 @contextmanager
 def postgres_server() -> Generator[PostgresServer]:
-    """The server for one pytest process: another's if HOLDFAST_TEST_POSTGRES names it, else our own."""
-    named = os.environ.get("HOLDFAST_TEST_POSTGRES", "")  # noqa: TID251  # this is the edge of the tests
+    """The server for one pytest process: another's if TEST_POSTGRES names it, else our own."""
+    named = os.environ.get("TEST_POSTGRES", "")  # noqa: TID251  # this is the edge of the tests
     server = PostgresServer(named) if named else own_server()
     try:
         yield server
