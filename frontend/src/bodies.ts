@@ -999,52 +999,6 @@ export interface TargetTried {
   readonly failure?: TargetFailed;
 }
 
-/** Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed. */
-export interface UsageSummary {
-  readonly by: "day" | "key" | "session" | "target";
-  readonly from: string;
-  readonly to: string;
-  readonly rows: readonly UsageListed[];
-  readonly totals: UsageFigures;
-  readonly budgets: readonly BudgetShown[];
-}
-
-/** Usage of one day, target, session or key. */
-export interface UsageListed {
-  readonly runs: number;
-  readonly relayed_calls: number;
-  readonly input_tokens: number;
-  readonly cached_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_usd: number | null;
-  readonly unpriced_calls: number;
-  readonly key: string;
-  readonly label: string;
-}
-
-/** Usage. `cost_usd` is null if no price is known, and excludes unpriced calls. */
-export interface UsageFigures {
-  readonly runs: number;
-  readonly relayed_calls: number;
-  readonly input_tokens: number;
-  readonly cached_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_usd: number | null;
-  readonly unpriced_calls: number;
-}
-
-/** A key's budget for a period and its usage. A null limit means none. */
-export interface BudgetShown {
-  readonly key: string;
-  readonly label: string;
-  readonly period: "day";
-  readonly limit_usd: number | null;
-  readonly limit_tokens: number | null;
-  readonly used_usd: number;
-  readonly used_tokens: number;
-  readonly resets_at: number;
-}
-
 /** All servers that share the store, sorted by name. */
 export interface NodeList {
   readonly data: readonly NodeShown[];
@@ -1612,6 +1566,52 @@ export interface RpcResult {
   readonly id: number | string | null;
   readonly result?: Readonly<Record<string, unknown>>;
   readonly error?: Readonly<Record<string, unknown>>;
+}
+
+/** Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed. */
+export interface UsageSummary {
+  readonly by: "day" | "key" | "session" | "target";
+  readonly from: string;
+  readonly to: string;
+  readonly rows: readonly UsageListed[];
+  readonly totals: UsageFigures;
+  readonly budgets: readonly BudgetShown[];
+}
+
+/** Usage of one day, target, session or key. */
+export interface UsageListed {
+  readonly runs: number;
+  readonly relayed_calls: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number | null;
+  readonly unpriced_calls: number;
+  readonly key: string;
+  readonly label: string;
+}
+
+/** Usage. `cost_usd` is null if no price is known, and excludes unpriced calls. */
+export interface UsageFigures {
+  readonly runs: number;
+  readonly relayed_calls: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number | null;
+  readonly unpriced_calls: number;
+}
+
+/** A key's budget for a period and its usage. A null limit means none. */
+export interface BudgetShown {
+  readonly key: string;
+  readonly label: string;
+  readonly period: "day";
+  readonly limit_usd: number | null;
+  readonly limit_tokens: number | null;
+  readonly used_usd: number;
+  readonly used_tokens: number;
+  readonly resets_at: number;
 }
 
 export type OpenAsk = OpenApproval | OpenQuestion;

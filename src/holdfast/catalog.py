@@ -31,6 +31,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("mcp_server"),
     Shipped("acp"),
     Shipped("service"),
+    Shipped("usage_reports"),
     Shipped("plans", run_settings=("plan_first", "goal")),
 )
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)

@@ -34,5 +34,5 @@ export const TargetsDialog = later(
 );
 export const UsageDialog = later(
   "usage",
-  async () => (await import("../server_panels/usage_dialog.tsx")).UsageDialog,
+  async () => (await import("../features/usage_reports/usage_dialog.tsx")).UsageDialog,
 );

@@ -174,9 +174,11 @@ function Panels(): JSX.Element {
         <Way to="targets" icon="bolt">
           Targets
         </Way>
-        <Way to="usage" icon="timeline">
-          Usage
-        </Way>
+        {has("usage_reports") ? (
+          <Way to="usage" icon="timeline">
+            Usage
+          </Way>
+        ) : null}
         <Way to="memory" icon="pin">
           Memory
         </Way>

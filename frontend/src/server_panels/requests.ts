@@ -1,6 +1,6 @@
 /** What the panels about the server ask it. */
 import type { Result } from "../api.ts";
-import type { NodeList, NodeShown, TargetList, TargetState, TargetTried, UsageSummary } from "../bodies.ts";
+import type { NodeList, NodeShown, TargetList, TargetState, TargetTried } from "../bodies.ts";
 import { ask } from "../state/asking.ts";
 
 export async function readTargets(): Promise<Result<readonly TargetState[]>> {
@@ -15,9 +15,4 @@ export async function readNodes(): Promise<Result<readonly NodeShown[]>> {
 
 export function tryTarget(name: string): Promise<Result<TargetTried>> {
   return ask("POST", `/api/targets/${encodeURIComponent(name)}/try`, { body: {} });
-}
-
-/** Both days count, in UTC. */
-export function readUsage(by: string, from: string, to: string): Promise<Result<UsageSummary>> {
-  return ask("GET", `/api/usage?${new URLSearchParams({ by, from, to })}`);
 }

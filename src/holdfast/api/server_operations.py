@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.api import access, nodes, server, usage
+from holdfast.api import access, nodes, server
 from holdfast.api.operation import (
     EVENTS,
     Operation,
@@ -189,25 +189,6 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("admin",),
         responses={200: server.TargetTried},
         errors={404: "target_not_found", 409: "already_trying"},
-    ),
-    Operation(
-        "GET",
-        "/api/usage",
-        "usage.show",
-        tag="Server",
-        summary=(
-            "Report usage of runs and relayed calls: tokens, and cost where the price is known. One row "
-            "per day, target, session or key; up to 1000, costliest first. `budgets` lists keys with a "
-            "budget and their usage today."
-        ),
-        scopes=("admin",),
-        responses={200: usage.UsageSummary},
-        errors={400: "invalid_request"},
-        query={
-            "by": "day (default), target, session or key.",
-            "from": "First day (UTC), such as 2026-01-31. Default: 29 days before `to`.",
-            "to": "Last day (UTC). Default: today. Up to 366 days.",
-        },
     ),
     Operation(
         "GET",

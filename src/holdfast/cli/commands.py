@@ -38,7 +38,6 @@ STATUSES = (
     *("completed", "failed", "interrupted", "cancelled"),
 )
 SCOPES = ("chat", "approve", "admin", "relay")
-GROUPS = ("day", "target", "session", "key")
 CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 usage error."
 
 
@@ -230,28 +229,6 @@ app.command(short_help="List the servers that share a Postgres store.")(store_co
 app.command(short_help="Show a run's file changes.")(undo_commands.diff)
 app.command(short_help="Undo a run's file changes.")(undo_commands.undo)
 app.command(short_help="Reverse a run's latest undo.")(undo_commands.redo)
-
-
-@app.command(
-    short_help="Show tokens, cost and budgets.",
-    epilog="Example: holdfast usage --by target --from 2026-01-01 --to 2026-01-31",
-)
-def usage(
-    by: Annotated[str, typer.Option(metavar="GROUP", help="Group by day, target, session or key.")] = "day",
-    first: Annotated[
-        str, typer.Option("--from", metavar="DAY", help="First day (UTC). Default: 30 days in total.")
-    ] = "",
-    last: Annotated[str, typer.Option("--to", metavar="DAY", help="Last day (UTC). Default: today.")] = "",
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Show the tokens and cost of runs and relayed calls, and the remaining budgets."""
-    from holdfast.cli.keys import show_usage
-
-    if by not in GROUPS:
-        raise typer.BadParameter(f"must be one of {', '.join(GROUPS)}, not {by}", param_hint="--by")
-    raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
 
 
 @app.command(short_help="Check this installation and suggest fixes.")

@@ -13,7 +13,6 @@ from holdfast.api.errors import ErrorDetail
 from holdfast.api.runs import RunListed, RunPage, RunShown
 from holdfast.api.scopes import SCOPES
 from holdfast.api.sessions import SessionExport, SessionPage, SessionShown, TranscriptPage
-from holdfast.api.usage import UsageSummary
 from holdfast.cli.reader import PausedSession
 from holdfast.client.errors import Refused
 from holdfast.client.updates import Heard, Seen
@@ -25,24 +24,20 @@ from holdfast.folds.session import Session
 from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.transcript import Transcript
 from holdfast.host.data_dir import running_server
-from holdfast.host.server_keys import key_for_clients, key_limits_of, keys_of
+from holdfast.host.server_keys import key_for_clients, keys_of
 from holdfast.host.stores import store_place
 from holdfast.interfaces.index import ListedSession, RunQuery, SessionQuery
 from holdfast.interfaces.journal import Record, StoreFailed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.server.access.auth import OPEN
-from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.problems import Problem
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.run_state import open_asks_in, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
 from holdfast.server.sessions.roots import with_family
-from holdfast.server.usage_summary import days_of, grouping, usage_summary
 from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY
 
 AT_ONCE = 1000
@@ -59,24 +54,24 @@ class OfflineReader:
                 f"no server is running to read the sessions in {store_place(settings)}: start one with "
                 "`holdfast serve`"
             )
-        self._settings = settings
+        self.settings = settings
         self._path = settings.store_path
-        self._reader: SqliteReader | MemoryStore = SqliteReader(self._path)
+        self.store: SqliteReader | MemoryStore = SqliteReader(self._path)
         self._is_served = False
         self.is_new = False  # nothing was ever kept here
-        self._marks = ReadMarks(self._reader)  # pyright: ignore[reportArgumentType]  # it is asked, never told
+        self._marks = ReadMarks(self.store)  # pyright: ignore[reportArgumentType]  # it is asked, never told
 
     async def __aenter__(self) -> Self:
         self.is_new = not await asyncio.to_thread(self._path.exists)
         if self.is_new:
-            self._reader = MemoryStore()
+            self.store = MemoryStore()
         self._is_served = await asyncio.to_thread(running_server, self._path.parent) is not None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._reader.close()
+        await self.store.close()
 
     async def runs(
         self, *, session_id: str = "", status: str = "", limit: int = 50, cursor: str = ""
@@ -90,9 +85,9 @@ class OfflineReader:
         if wanted is None:
             return RunPage(data=(), has_more=False, next_cursor=None)
         query = RunQuery(limit=limit + 1, before=before, session_id=session_id, **wanted)
-        rows = await self._reader.runs(query)
+        rows = await self.store.runs(query)
         page, last = rows[:limit], rows[limit - 1] if len(rows) > limit else None
-        previews = await previews_of(self._reader, page)
+        previews = await previews_of(self.store, page)
         return RunPage(
             data=tuple([_as_listed(await self._shown(row, previews[row.run_id])) for row in page]),
             has_more=last is not None,
@@ -102,13 +97,13 @@ class OfflineReader:
     async def run(self, run_id: str) -> RunShown:
         """See Reads."""
         row = await self._row(run_id)
-        return await self._shown(row, await preview_of(self._reader, row))
+        return await self._shown(row, await preview_of(self.store, row))
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
         """See Reads: without a server, nothing follows what is there."""
         row = await self._row(run_id)
         at = max(after, row.first_seq - 1)
-        while records := await self._reader.read(row.session_id, after=at, limit=AT_ONCE):
+        while records := await self.store.read(row.session_id, after=at, limit=AT_ONCE):
             for record in records:
                 if run_of(record.event) == run_id:
                     yield Seen(record.seq, record.event, _line(record))
@@ -122,13 +117,13 @@ class OfflineReader:
         if not words:
             hidden = (OPENAI, RELAY, *AUTOMATION_SOURCES, *(() if children == "true" else (CHILD,)))
             wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=hidden)
-            found = await self._reader.sessions(wanted)
-            page = _one_page(await with_family(self._reader, [self._session(one) for one in found]))
-            open_asks = await self._reader.open_ask_count()
+            found = await self.store.sessions(wanted)
+            page = _one_page(await with_family(self.store, [self._session(one) for one in found]))
+            open_asks = await self.store.open_ask_count()
             return msgspec.structs.replace(page, limit=limit, offset=0, open_asks=open_asks)
         data: list[SessionShown] = []
-        for one in await self._reader.search(words, limit=limit):
-            row = await self._reader.listed(one.session_id)
+        for one in await self.store.search(words, limit=limit):
+            row = await self.store.listed(one.session_id)
             if row is not None:
                 data.append(msgspec.structs.replace(self._session(row), hit=hit(one)))
         return _one_page(data)
@@ -166,14 +161,14 @@ class OfflineReader:
 
     async def approvals(self) -> Sequence[OpenAsk]:
         """See Reads."""
-        return tuple(await open_asks_in(self._reader))
+        return tuple(await open_asks_in(self.store))
 
     async def keys(self) -> Sequence[KeyShown]:
         """See Reads."""
-        settings = self._settings
+        settings = self.settings
         made = await asyncio.to_thread(key_for_clients, settings) if settings.server.api_keys is None else ""
-        given = keys_of(self._settings, made or None) or ()
-        added = AddedKeys(self._reader, SystemClock())  # pyright: ignore[reportArgumentType]  # the same
+        given = keys_of(self.settings, made or None) or ()
+        added = AddedKeys(self.store, SystemClock())  # pyright: ignore[reportArgumentType]  # the same
         await added.load()
         return [
             *(KeyShown(name=key.name, source=key.source, created_at=None, scopes=SCOPES) for key in given),
@@ -183,20 +178,8 @@ class OfflineReader:
             ),
         ]
 
-    async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
-        """See Reads."""
-        clock = SystemClock()
-        try:
-            asked, days = grouping(by), days_of(first, last, now_ms=clock.now_ms())
-        except Problem as problem:
-            raise Refused(problem.status, problem.body.error) from None
-        budgets = KeyBudgets(key_limits_of(self._settings), self._reader, clock)
-        names = [key.name for key in await self.keys()] or [OPEN]
-        shown = await budgets.shown(names)
-        return await usage_summary(self._reader, asked, days, budgets=shown)
-
     async def _row(self, run_id: str) -> RunRow:
-        row = await self._reader.run(run_id)
+        row = await self.store.run(run_id)
         if row is None:
             raise _unknown(f"Run not found: {run_id[:100]}", "run_not_found")
         return row
@@ -204,9 +187,9 @@ class OfflineReader:
     async def _shown(self, row: RunRow, preview: str) -> RunShown:
         replay, at = RunReplay(row.run_id), row.first_seq - 1
         # The row of an ended run says where it ends; that of another lags behind its log.
-        until = row.last_seq if row.status == "ended" else await self._reader.last_seq(row.session_id)
+        until = row.last_seq if row.status == "ended" else await self.store.last_seq(row.session_id)
         while at < until:
-            records = await self._reader.read(row.session_id, after=at, limit=min(AT_ONCE, until - at))
+            records = await self.store.read(row.session_id, after=at, limit=min(AT_ONCE, until - at))
             if not records:
                 break
             for record in records:
@@ -216,11 +199,11 @@ class OfflineReader:
             raise _unknown(f"Run not found: {row.run_id[:100]}", "run_not_found")
         run, more = replay.fold.state, dict[str, str]()
         if not self._is_served:
-            more = _unattended(run, run.settings.on_restart or self._settings.server.on_restart)
+            more = _unattended(run, run.settings.on_restart or self.settings.server.on_restart)
         return run_shown(run_state(replay.fold, row), preview=preview, **more)
 
     async def _listed(self, session_id: str) -> ListedSession:
-        found = await self._reader.listed(session_id)
+        found = await self.store.listed(session_id)
         if found is None or found.row.purge_at_ms:
             raise _unknown(f"Session not found: {session_id[:100]}", "session_not_found")
         return found
@@ -233,7 +216,7 @@ class OfflineReader:
     async def _all(self, session_id: str) -> list[Record]:
         found: list[Record] = []
         at = 0
-        while records := await self._reader.read(session_id, after=at, limit=AT_ONCE):
+        while records := await self.store.read(session_id, after=at, limit=AT_ONCE):
             found += records
             at = records[-1].seq
         return found

@@ -7,7 +7,6 @@ from holdfast.api.access import KeyShown
 from holdfast.api.approvals import OpenAsk
 from holdfast.api.runs import RunPage, RunShown
 from holdfast.api.sessions import SessionPage, SessionShown, TranscriptPage
-from holdfast.api.usage import UsageSummary
 from holdfast.client.updates import Heard
 
 
@@ -58,8 +57,4 @@ class Reader(Protocol):
 
     async def keys(self) -> Sequence[KeyShown]:
         """The names of all keys."""
-        ...
-
-    async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
-        """Return the usage of these days (UTC), by default the last 30."""
         ...

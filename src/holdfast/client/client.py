@@ -37,7 +37,6 @@ from holdfast.api.sessions import (
     SessionShown,
     TranscriptPage,
 )
-from holdfast.api.usage import UsageSummary
 from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
@@ -409,10 +408,6 @@ class Client:
     async def nodes(self) -> Sequence[NodeShown]:
         """The servers that share the store."""
         return (await self.get("/api/nodes", NodeList)).data
-
-    async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
-        """What was used on these days (UTC), by default the last 30; by day, target, session or key."""
-        return await self.get("/api/usage", UsageSummary, query={"by": by, "from": first, "to": last})
 
     async def targets(self) -> Sequence[TargetState]:
         """The targets and their health, the default first."""

@@ -48,7 +48,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "sessions": "sessions.endpoints",
         "skills": "skills",
         "targets": "targets",
-        "usage": "usage",
     }
 )
 # The same for features, which name a class instead.

@@ -1,13 +1,12 @@
 """Limits of API keys: a budget per day, and requests per minute."""
 
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Container, Mapping
+from collections.abc import AsyncGenerator, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from holdfast.api.usage import BudgetShown
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
@@ -40,6 +39,15 @@ class CallReservation(Struct, frozen=True):
     def __post_init__(self) -> None:
         assert self.tokens >= 0, "a negative number would cancel the reservations of other calls"
         assert self.usd >= 0
+
+
+class KeyBudget(Struct, frozen=True):
+    """A key's budget, and its usage today."""
+
+    key: str
+    limits: KeyLimits
+    used: UsageSum
+    resets_at_ms: int
 
 
 LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
@@ -102,25 +110,13 @@ class KeyBudgets:
         finally:
             mine.remove(most)
 
-    async def shown(self, keys: list[str]) -> list[BudgetShown]:
-        """The budgets of those keys that have one."""
-        found: list[BudgetShown] = []
-        for key in keys:
-            limits = self.of(key)
-            if limits.has_budget:
-                used = await self._used_today(key)
-                budget = BudgetShown(
-                    key=key,
-                    label=key,
-                    period="day",
-                    limit_usd=limits.usd_per_day or None,
-                    limit_tokens=limits.tokens_per_day or None,
-                    used_usd=used.cost_usd or 0.0,
-                    used_tokens=used.input_tokens + used.output_tokens,
-                    resets_at=self._resets_at_ms() / 1000,
-                )
-                found.append(budget)
-        return found
+    async def budgets_of(self, keys: Iterable[str]) -> list[KeyBudget]:
+        """Return the budgets of those keys that have one."""
+        return [
+            KeyBudget(key, limits, await self._used_today(key), self._resets_at_ms())
+            for key in keys
+            if (limits := self.of(key)).has_budget
+        ]
 
     async def _used_today(self, key: str) -> UsageSum:
         today = self._clock.now_ms() // DAY_MS

@@ -1,7 +1,7 @@
 /** The figures of the usage panel: periods, bars, and the file that people download; pure. */
 
-import type { BudgetShown, UsageListed, UsageSummary } from "../bodies.ts";
-import { count, money } from "../format.ts";
+import type { BudgetShown, UsageListed, UsageSummary } from "../../bodies.ts";
+import { count, money } from "../../format.ts";
 
 export type By = "day" | "target" | "session" | "key";
 export type Period = "today" | "week" | "month" | "custom";

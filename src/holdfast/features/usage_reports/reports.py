@@ -1,14 +1,20 @@
-"""Usage over a range of days, computed from the store, for the server and for offline commands."""
+"""Reports usage over a range of days, from the sums that the store keeps: over HTTP, and for commands."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, TypeAlias, cast, get_args
 
 from msgspec.structs import asdict
+from starlette.requests import Request
+from starlette.responses import Response
 
-from holdfast.api.usage import BudgetShown, UsageFigures, UsageListed, UsageSummary
+from holdfast.features.usage_reports.bodies import BudgetShown, UsageFigures, UsageListed, UsageSummary
 from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
+from holdfast.server.access.auth import OPEN
+from holdfast.server.access.budgets import KeyBudget
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import bad_request
+from holdfast.server.transport.bodies import json_response
 
 By: TypeAlias = Literal["day", "target", "session", "key"]
 DAYS = 30
@@ -17,10 +23,27 @@ _EPOCH = date(1970, 1, 1)
 _UNNAMED = {"day": "", "target": "other", "session": "", "key": "unknown"}
 
 
+class UsageRoutes:
+    """The usage route."""
+
+    def __init__(self, parts: RouteParts) -> None:
+        self._deps = parts.deps
+
+    async def show(self, request: Request) -> Response:
+        """GET /api/usage."""
+        deps, query = self._deps, request.query_params
+        by = grouping(query.get("by", "day"))
+        days = days_of(query.get("from", ""), query.get("to", ""), now_ms=deps.clock.now_ms())
+        keys = deps.keys
+        names = [OPEN] if keys.is_open else [*keys.configured, *(key.name for key in keys.added.list())]
+        budgets = await deps.budgets.budgets_of(names)
+        return json_response(await usage_summary(deps.store, by, days, budgets=budgets))
+
+
 async def usage_summary(
-    source: UsageSource, by: By, days: tuple[date, date], *, budgets: Sequence[BudgetShown]
+    source: UsageSource, by: By, days: tuple[date, date], *, budgets: Sequence[KeyBudget]
 ) -> UsageSummary:
-    """The sums of these days, both included."""
+    """Return the usage of these days, both included."""
     first, last = days
     span = _number(first), _number(last)
     rows = await source.usage(UsageQuery(by, *span))
@@ -31,19 +54,19 @@ async def usage_summary(
         last=last.isoformat(),
         rows=tuple(_listed(row, by) for row in rows if _is_used(row)),
         totals=_figures(totals[0] if totals else UsageSum("")),
-        budgets=tuple(budgets),
+        budgets=tuple(_budget(one) for one in budgets),
     )
 
 
 def grouping(given: str) -> By:
-    """How to group the sums; raises a Problem for an unknown word."""
+    """Parse how to group the sums; raises a Problem."""
     if given not in get_args(By):
         raise bad_request(f"'by' must be one of {', '.join(get_args(By))}, not {given[:40]!r}", param="by")
     return cast("By", given)
 
 
 def days_of(first: str, last: str, *, now_ms: int) -> tuple[date, date]:
-    """The days from texts, which may be empty; raises a Problem if they can't be."""
+    """Parse the first and the last day, which may be empty; raises a Problem."""
     end = _day(last, "to", datetime.fromtimestamp(now_ms / 1000, UTC).date())
     begin = _day(first, "from", end - timedelta(days=DAYS - 1))
     if begin > end:
@@ -67,7 +90,7 @@ def _number(day: date) -> int:
 
 
 def _is_used(row: UsageSum) -> bool:
-    """Whether there is anything to show; a run that has called no model yet is of no target."""
+    """Return whether there is anything to show. A run that has called no model yet has no target."""
     return any((row.runs, row.relayed_calls, row.input_tokens, row.output_tokens, row.unpriced_calls))
 
 
@@ -89,4 +112,17 @@ def _figures(row: UsageSum) -> UsageFigures:
         output_tokens=row.output_tokens,
         cost_usd=cost,
         unpriced_calls=row.unpriced_calls,
+    )
+
+
+def _budget(one: KeyBudget) -> BudgetShown:
+    return BudgetShown(
+        key=one.key,
+        label=one.key,
+        period="day",
+        limit_usd=one.limits.usd_per_day or None,
+        limit_tokens=one.limits.tokens_per_day or None,
+        used_usd=one.used.cost_usd or 0.0,
+        used_tokens=one.used.input_tokens + one.used.output_tokens,
+        resets_at=one.resets_at_ms / 1000,
     )

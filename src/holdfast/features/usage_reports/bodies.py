@@ -1,8 +1,9 @@
-"""Response bodies for usage of runs and relayed calls, and budgets of keys."""
+"""The HTTP surface of usage reports."""
 
 from typing import Literal
 
 from holdfast.api.body import ResponseBody
+from holdfast.api.operation import Operation
 
 
 class UsageFigures(ResponseBody, frozen=True, kw_only=True):
@@ -46,3 +47,26 @@ class UsageSummary(ResponseBody, frozen=True, kw_only=True, rename={"first": "fr
     rows: tuple[UsageListed, ...]
     totals: UsageFigures
     budgets: tuple[BudgetShown, ...]
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET",
+        "/api/usage",
+        "usage.show",
+        tag="Server",
+        summary=(
+            "Report usage of runs and relayed calls: tokens, and cost where the price is known. One row "
+            "per day, target, session or key; up to 1000, costliest first. `budgets` lists keys with a "
+            "budget and their usage today."
+        ),
+        scopes=("admin",),
+        responses={200: UsageSummary},
+        errors={400: "invalid_request"},
+        query={
+            "by": "day (default), target, session or key.",
+            "from": "First day (UTC), such as 2026-01-31. Default: 29 days before `to`.",
+            "to": "Last day (UTC). Default: today. Up to 366 days.",
+        },
+    ),
+)

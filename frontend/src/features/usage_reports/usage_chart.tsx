@@ -1,7 +1,7 @@
 /** The bars of the usage panel: days side by side, everything else below each other. The table has the same figures. */
 import type { JSX } from "preact";
-import { plural } from "../format.ts";
-import { harmless } from "../markdown/safe.ts";
+import { plural } from "../../format.ts";
+import { harmless } from "../../markdown/safe.ts";
 import { type Bar, type Measure, measureWords } from "./usage_figures.ts";
 
 const HEIGHT = 100;

@@ -9,10 +9,10 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.cli.keys import show_usage
 from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client, Refused
 from holdfast.config.settings import KeySettings, ServerSettings, Settings
+from holdfast.features.usage_reports.tables import read_usage, show_usage
 from holdfast.host.server_keys import first_key, key_limits_of, keys_of
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ServerOptions
@@ -35,14 +35,14 @@ async def test_a_server_and_its_store_name_the_same_sums_and_budgets(tmp_path: P
         started = await client.start("count me")
         await client.ended(started.run_id)
         for by in ("day", "target", "session", "key"):
-            told, read = await client.usage(by=by), await stored.usage(by=by)
+            told, read = [await read_usage(one, by=by, days=("", "")) for one in (client, stored)]
             assert told == read
             assert [row.runs for row in told.rows] == [1]
             assert [one.limit_tokens for one in told.budgets] == [1_000_000]
             assert told.budgets[0].used_tokens == told.totals.input_tokens + told.totals.output_tokens > 0
         for reads in (client, stored):
             with pytest.raises(Refused, match="'from' must not be after 'to'"):
-                await reads.usage(by="day", first="2026-02-01", last="2026-01-01")
+                await read_usage(reads, by="day", days=("2026-02-01", "2026-01-01"))
     await store.close()
 
 

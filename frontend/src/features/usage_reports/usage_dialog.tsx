@@ -1,19 +1,19 @@
 /** What was used on this server, by day, target, chat and key, and what is left of the budgets. */
 // Needs what those panels need: otherwise the build cuts the first load into more pieces, which compress worse.
-import "../frame/panels.tsx";
+import "../../frame/panels.tsx";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { BudgetShown, UsageListed, UsageSummary } from "../bodies.ts";
-import { count, grouped, moment, money, percent, plural } from "../format.ts";
-import { Choices } from "../frame/choices.tsx";
-import { show } from "../frame/commands.ts";
-import { Dialog } from "../frame/dialog.tsx";
-import { closeDialog } from "../frame/ui.ts";
-import { Icon } from "../icons.tsx";
-import { harmless } from "../markdown/safe.ts";
-import { nowMs } from "../state.ts";
-import { Problem } from "../talk/problem.tsx";
-import { useRefreshed } from "./refreshed.ts";
+import type { BudgetShown, UsageListed, UsageSummary } from "../../bodies.ts";
+import { count, grouped, moment, money, percent, plural } from "../../format.ts";
+import { Choices } from "../../frame/choices.tsx";
+import { show } from "../../frame/commands.ts";
+import { Dialog } from "../../frame/dialog.tsx";
+import { closeDialog } from "../../frame/ui.ts";
+import { Icon } from "../../icons.tsx";
+import { harmless } from "../../markdown/safe.ts";
+import { useRefreshed } from "../../server_panels/refreshed.ts";
+import { nowMs } from "../../state.ts";
+import { Problem } from "../../talk/problem.tsx";
 import { readUsage } from "./requests.ts";
 import { UsageChart } from "./usage_chart.tsx";
 import {
