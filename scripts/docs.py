@@ -18,8 +18,8 @@ from msgspec import inspect
 
 from holdfast import events
 from holdfast.api.openapi import openapi_document
+from holdfast.api.operation import SCOPES
 from holdfast.api.operations import OPERATIONS
-from holdfast.api.scopes import SCOPES
 from holdfast.cli.commands import app
 from holdfast.codec import TYPES
 from holdfast.config.reference import reference

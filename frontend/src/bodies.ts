@@ -719,22 +719,6 @@ export interface FileStored {
   readonly replaced?: boolean;
 }
 
-/** The answer to a message in a session. */
-export interface SessionChatCompletion {
-  readonly object: "hermes.session.chat.completion";
-  readonly session_id: string;
-  readonly run_id: string;
-  readonly status: "completed";
-  readonly message: AssistantSaid;
-  readonly usage: UsageShown;
-}
-
-/** The model's message. */
-export interface AssistantSaid {
-  readonly role: "assistant";
-  readonly content: string;
-}
-
 /** The queue of a session, in order. */
 export interface QueueShown {
   readonly object: "list";
@@ -1558,6 +1542,22 @@ export interface DeletedResponse {
   readonly id: string;
   readonly object: "response.deleted";
   readonly deleted: true;
+}
+
+/** The answer to a message in a session. */
+export interface SessionChatCompletion {
+  readonly object: "hermes.session.chat.completion";
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly status: "completed";
+  readonly message: AssistantSaid;
+  readonly usage: UsageShown;
+}
+
+/** The model's message. */
+export interface AssistantSaid {
+  readonly role: "assistant";
+  readonly content: string;
 }
 
 /** The response to a JSON-RPC request: a result or an error. */

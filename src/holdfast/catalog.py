@@ -27,6 +27,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("hermes_import"),
     Shipped("relay"),
     Shipped("openai"),
+    Shipped("hermes"),
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("acp"),

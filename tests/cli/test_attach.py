@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import __version__
-from holdfast.api.scopes import Scope
+from holdfast.api.operation import Scope
 from holdfast.chaos import ChaosServer
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, check_server, error_text, ignored_settings

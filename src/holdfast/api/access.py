@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from holdfast.api.body import ALWAYS_FALSE, ALWAYS_TRUE, ResponseBody, one_of
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 
 
 class SignInRequest(msgspec.Struct):

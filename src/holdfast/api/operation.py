@@ -1,13 +1,16 @@
-"""An API operation as data, and the headers and errors that operations share."""
+"""An API operation as data; the scopes of API keys, and the headers and errors that operations share."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from holdfast.api.scopes import Scope
-
 EVENTS = "text/event-stream"
+Scope: TypeAlias = Literal["chat", "approve", "admin", "relay"]
+
+SCOPES: tuple[Scope, ...] = ("chat", "approve", "admin", "relay")
+EVERY = SCOPES  # any key can call it
+NO_KEY: tuple[Scope, ...] = ()  # no key needed
 _CONVERTER = re.compile(r":\w+}")
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

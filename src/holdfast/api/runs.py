@@ -6,7 +6,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import AbsolutePath, ResponseBody, one_of
-from holdfast.api.errors import ErrorDetail
 from holdfast.api.live import BackgroundJobShown
 from holdfast.values import (
     Action,
@@ -206,12 +205,6 @@ class RunRequest(ModelOptions, kw_only=True):
             "reached, or its budget is used up."
         ),
     ] = False
-
-
-class SessionChatRequest(RunRequest, kw_only=True):
-    """The body of POST /api/sessions/{session_id}/chat and /chat/stream."""
-
-    system_message: Annotated[str | None, msgspec.Meta(description="Another name for instructions.")] = None
 
 
 class StopRequest(msgspec.Struct):
@@ -448,32 +441,3 @@ class GateTried(ResponseBody, frozen=True):
 
     run_id: str
     status: Literal["trying", "tried"]
-
-
-class AssistantSaid(ResponseBody, frozen=True):
-    """The model's message."""
-
-    role: Literal["assistant"]
-    content: str
-
-
-class SessionChatCompletion(
-    ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"
-):
-    """The answer to a message in a session."""
-
-    session_id: str
-    run_id: str
-    status: Literal["completed"]
-    message: AssistantSaid
-    usage: UsageShown
-
-
-class SessionChatFailed(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"):
-    """A message in a session without a complete answer."""
-
-    session_id: str
-    run_id: str
-    status: str
-    error: ErrorDetail
-    output: str

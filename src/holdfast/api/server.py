@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
-from holdfast.api.scopes import Scope
+from holdfast.api.operation import Scope
 from holdfast.values import MODES
 
 

@@ -5,9 +5,10 @@ from typing import Any
 from holdfast.api import access, nodes, server
 from holdfast.api.operation import (
     EVENTS,
+    EVERY,
+    NO_KEY,
     Operation,
 )
-from holdfast.api.scopes import EVERY, NO_KEY
 
 _IMAGES: dict[str, None] = dict.fromkeys(
     ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")

@@ -7,11 +7,9 @@ from holdfast.api.operation import (
     PAGE,
     RESUME,
     SESSION_ERRORS,
-    START_ERRORS,
-    WHOLE_ERRORS,
     Operation,
 )
-from holdfast.api.runs import SessionChatCompletion, SessionChatRequest, Started
+from holdfast.api.runs import Started
 
 _ONE = "/api/sessions/{session_id}"
 _SLOW = "disk_slow, store_unavailable, store_overloaded, shutting_down"
@@ -380,32 +378,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             "path": "The file, relative to the workspace. Its folder must exist.",
             "overwrite": "true replaces an existing file.",
         },
-        needs_request=True,
-    ),
-    Operation(
-        "POST",
-        _ONE + "/chat",
-        "chat.chat",
-        tag="Sessions",
-        any_workspace="It checks the folder of its run.",
-        summary="Send a message and wait for the answer.",
-        request=SessionChatRequest,
-        responses={200: SessionChatCompletion},
-        errors={**START_ERRORS, **WHOLE_ERRORS},
-        headers=ONCE,
-        needs_request=True,
-    ),
-    Operation(
-        "POST",
-        _ONE + "/chat/stream",
-        "chat.stream",
-        tag="Sessions",
-        any_workspace="It checks the folder of its run.",
-        summary="Send a message and stream the answer.",
-        request=SessionChatRequest,
-        responses={200: {EVENTS: None}},
-        errors={**START_ERRORS, 429: "queue_full, too_many_streams"},
-        headers=ONCE,
         needs_request=True,
     ),
     Operation(

@@ -10,8 +10,8 @@ import msgspec
 from holdfast.api.access import KeyShown
 from holdfast.api.approvals import OpenAsk
 from holdfast.api.errors import ErrorDetail
+from holdfast.api.operation import SCOPES
 from holdfast.api.runs import RunListed, RunPage, RunShown
-from holdfast.api.scopes import SCOPES
 from holdfast.api.sessions import SessionExport, SessionPage, SessionShown, TranscriptPage
 from holdfast.cli.reader import PausedSession
 from holdfast.client.errors import Refused

@@ -13,6 +13,7 @@ from msgspec import inspect
 
 from holdfast.api.access import KeyMade, KeyShown
 from holdfast.api.approvals import GrantList, OpenApproval, OpenQuestion, RulePreview
+from holdfast.api.operation import SCOPES
 from holdfast.api.runs import (
     Accepted,
     ApprovalShown,
@@ -22,7 +23,6 @@ from holdfast.api.runs import (
     RunShown,
     Started,
 )
-from holdfast.api.scopes import SCOPES
 from holdfast.api.server import TargetShown, TargetState
 from holdfast.api.sessions import (
     Forked,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import __version__
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.api.server import (
     AuthShown,
     Capabilities,

@@ -30,7 +30,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "blobs": "blobs",
         "browsers": "access.endpoints",
         "changes": "runs.changes",
-        "chat": "runs.endpoints",
         "docs": "docs_page",
         "files": "files.routes",
         "grants": "grants",

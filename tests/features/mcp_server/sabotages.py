@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.features.mcp_server.frames import elicited_answer
 from holdfast.interfaces.journal import Store

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.api.scopes import SCOPES
+from holdfast.api.operation import SCOPES
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting

@@ -2,8 +2,8 @@
 
 import re
 
+from holdfast.api.operation import SCOPES
 from holdfast.api.operations import OPERATIONS
-from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

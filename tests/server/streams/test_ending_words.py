@@ -3,7 +3,7 @@
 from agent.world import Effect
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.folds.session import fold
-from holdfast.server.streams.hermes import error_of
+from holdfast.server.runs.run_report import error_of
 from holdfast.values import OutcomeKind
 from scene import begun
 from serving import Setting, served, target_of

@@ -4,7 +4,8 @@ from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.folds.session_fold import RESTARTED, RunReplay, SessionFold
 from holdfast.model_events import LONG_CHARS
-from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, frame_of, milestone_of, preview, shortened, sse
+from holdfast.server.runs.run_report import preview
+from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, frame_of, milestone_of, shortened, sse
 from holdfast.values import Action, Failure, OutcomeKind
 from scene import Scene, begun
 

@@ -21,6 +21,7 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_tools import client_calls
+from holdfast.server.runs.run_report import ask_of, code_of, error_of
 from holdfast.server.streams import hermes
 from holdfast.server.streams.span_feed import SpanFeed
 from holdfast.server.streams.waiting import ResponseSpan
@@ -95,7 +96,7 @@ class AgUiView:
             case "cancelled":
                 return finished | {"outcome": {"type": "cancelled"}}
             case _:
-                text, code = hermes.error_of(run), hermes.code_of(run)
+                text, code = error_of(run), code_of(run)
                 return {"type": "RUN_ERROR", "message": text, "code": code, **usage}
 
     def _current(self) -> str:
@@ -127,7 +128,7 @@ def interrupt_of(asked: e.PersonAsked) -> AgUiEvent:
     interrupt: AgUiEvent = {
         "id": asked.ask_id,
         "toolCallId": asked.tool_call_id,
-        "metadata": {"holdfast": msgspec.to_builtins(hermes.ask_of(asked))},
+        "metadata": {"holdfast": msgspec.to_builtins(ask_of(asked))},
     }
     if asked.expires_at_ms:
         interrupt["expiresAt"] = datetime.fromtimestamp(asked.expires_at_ms / 1000, UTC).isoformat()

@@ -1,7 +1,6 @@
 """Operations on triggers and webhooks."""
 
-from holdfast.api.operation import Operation
-from holdfast.api.scopes import NO_KEY
+from holdfast.api.operation import NO_KEY, Operation
 from holdfast.features.automations import bodies as triggers
 from holdfast.features.automations import job_bodies as jobs
 

@@ -14,7 +14,7 @@ from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.asks import QUESTION_CLOSED
-from holdfast.server.streams import hermes
+from holdfast.server.runs.run_report import ask_of, code_of, error_of, preview, tool_args
 
 POLL_MS = 2_000
 TEXT_CHARS_MAX = 200_000
@@ -43,7 +43,7 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
             return "The server restarted, and the run continues"
         case e.ToolStarted():
             name = _tool_name(run, event.tool_call_id)
-            about = hermes.preview(hermes.tool_args(run, event.tool_call_id))
+            about = preview(tool_args(run, event.tool_call_id))
             return f"{name}: {about}" if about else name
         case e.ToolEnded() if not event.ok:
             return f"{_tool_name(run, event.tool_call_id)} failed"
@@ -71,8 +71,8 @@ def run_result(run: RunReadModel, row: RunRow) -> Json:
     is_error = state.outcome not in {"completed", "refused"}
     said = [text] if text else []
     if is_error:
-        said.append(f"[{hermes.error_of(state)}]")
-        about["code"] = hermes.code_of(state)
+        said.append(f"[{error_of(state)}]")
+        about["code"] = code_of(state)
     return tool_result("\n\n".join(said) or NO_TEXT, about, is_error=is_error)
 
 
@@ -90,7 +90,7 @@ def _status(run: Run) -> str:
 
 def waiting_result(asked: e.PersonAsked, row: RunRow, *, can_answer: bool) -> Json:
     """Build the tool's result for a run that waits for a person the client can't prompt."""
-    shown: Json = msgspec.to_builtins(hermes.ask_of(asked))
+    shown: Json = msgspec.to_builtins(ask_of(asked))
     about = {"session_id": row.session_id, "run_id": row.run_id, "status": "waiting_for_approval"}
     choices = list(asked.choices)
     if isinstance(asked, e.ApprovalAsked):

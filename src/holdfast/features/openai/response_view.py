@@ -43,7 +43,8 @@ from holdfast.server.problems import Problem
 from holdfast.server.provider_formats import response_fields, text_part
 from holdfast.server.runs.client_tools import ClientCall, client_calls, said_before
 from holdfast.server.runs.history import response_id
-from holdfast.server.streams.hermes import Frame, tool_args
+from holdfast.server.runs.run_report import tool_args
+from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, RunSettings
 

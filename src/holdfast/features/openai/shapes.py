@@ -23,6 +23,7 @@ from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.client_messages import client_of
 from holdfast.server.runs.client_tools import Declared
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
+from holdfast.server.runs.run_report import code_of, error_of
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.span_feed import SpanFeed
@@ -91,8 +92,8 @@ def without_prompt(request: Request) -> bool:
 
 def problem_of_run(run: Run) -> Problem:
     """Why a run has no complete answer; a header tells OpenAI's package not to retry."""
-    code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
-    return Problem(_STATUSES.get(code, 502), hermes.error_of(run), code=code, headers=NO_RETRY)
+    code = "cancelled" if run.outcome == "cancelled" else code_of(run)
+    return Problem(_STATUSES.get(code, 502), error_of(run), code=code, headers=NO_RETRY)
 
 
 def failed_response(run: Run, headers: Mapping[str, str]) -> Response:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Notes
 from holdfast.server.access.keys import AddedKeys, digest_of

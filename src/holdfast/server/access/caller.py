@@ -4,8 +4,7 @@ from contextvars import ContextVar
 
 from starlette.types import Scope as AsgiScope
 
-from holdfast.api.operation import Operation
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Operation, Scope
 from holdfast.server.problems import Problem
 
 KEY_NAME = "holdfast.key_name"  # never the key itself

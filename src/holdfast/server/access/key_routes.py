@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.access import CreateKeyRequest, KeyList, KeyMade, KeyRevoked, KeyShown
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
 from holdfast.server.access.request_secrets import check_is_no_key

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import msgspec
 
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Notes
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.access import SignedIn, SignedOut, SignInLink, SignInRequest, TicketIssued, TicketRequest
-from holdfast.api.scopes import SCOPES, Scope
+from holdfast.api.operation import SCOPES, Scope
 from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, BrowserSecrets, cookie_name
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN
 from holdfast.server.access.middleware import SIGN_IN_BYTES_MAX

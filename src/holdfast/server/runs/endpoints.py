@@ -4,14 +4,13 @@ from collections.abc import Mapping
 
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.routing import Endpoint
-from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
     """Return the endpoint functions by name."""
     deps, runs = parts.deps, parts.runs
-    inputs, chat = RunInputRoutes(deps), ChatRoutes(deps, runs)
+    inputs = RunInputRoutes(deps)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -26,6 +25,4 @@ def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
         "inputs.compact": inputs.compact,
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
-        "chat.chat": chat.chat,
-        "chat.stream": chat.stream,
     }

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypedDict, get_args
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import Record, StoreDamaged
-from holdfast.server.streams.hermes import STATUSES
+from holdfast.server.runs.run_report import STATUSES
 from holdfast.values import OutcomeKind
 
 PREVIEW_CHARS_MAX = 80

@@ -11,9 +11,17 @@ from holdfast.folds.asks import ask_kind
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session_fold import RunReadModel
+from holdfast.server.runs.run_report import (
+    STATUSES,
+    RunStatus,
+    ask_of,
+    client_calls_of,
+    code_of,
+    error_of,
+    usage_of,
+)
 from holdfast.server.sessions.roots import SessionLogs, root_of
 from holdfast.server.streams import hermes
-from holdfast.server.streams.hermes import HermesStatus
 
 
 def run_state(fold: RunReadModel, row: RunRow) -> RunState:
@@ -22,7 +30,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     asks: dict[str, Any] = {}
     for asked in (ask.asked for ask in (*run.open_asks, *run.open_person_asks)):
         is_client = isinstance(asked, e.ClientToolsAsked)
-        shown = hermes.client_calls_of(fold, asked) if is_client else hermes.ask_of(asked)
+        shown = client_calls_of(fold, asked) if is_client else ask_of(asked)
         asks.setdefault(ask_kind(asked), shown)
     return RunState(
         run_id=run.run_id,
@@ -34,7 +42,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         last_event=hermes.milestone_of(fold),
         last_event_id=run.last_seq,
         output=fold.output,
-        usage=hermes.usage_of(run) if run.outcome is not None or run.usage.output_tokens else None,
+        usage=usage_of(run) if run.outcome is not None or run.usage.output_tokens else None,
         metadata=run.settings.metadata,
         gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
         outcome=run.outcome,
@@ -91,9 +99,9 @@ def run_shown(state: RunState, **more: Any) -> RunShown:
     return RunShown(**asdict(state) | more)
 
 
-def status_of(run: Run) -> HermesStatus | str:
+def status_of(run: Run) -> RunStatus | str:
     """The run's status as hermes clients know it."""
-    return hermes.STATUSES[run.outcome] if run.outcome else run.status
+    return STATUSES[run.outcome] if run.outcome else run.status
 
 
 def _ending(run: Run) -> dict[str, Any]:
@@ -107,14 +115,14 @@ def _ending(run: Run) -> dict[str, Any]:
             return {"cause": run.cause}
         case _:
             hint = run.failure.hint if run.failure is not None else ""
-            return {"error": hermes.error_of(run), "code": hermes.code_of(run), "hint": hint}
+            return {"error": error_of(run), "code": code_of(run), "hint": hint}
 
 
 def open_ask_of(session_id: str, asked: e.Event) -> OpenAsk | None:
     """An approval or question that waits; None if the event is neither."""
     if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
         return None
-    fields = asdict(hermes.ask_of(asked))
+    fields = asdict(ask_of(asked))
     fields |= {"run_id": asked.run_id, "session_id": session_id, "asked_at": asked.at_ms / 1000}
     return OpenApproval(**fields) if isinstance(asked, e.ApprovalAsked) else OpenQuestion(**fields)
 

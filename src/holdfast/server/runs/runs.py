@@ -26,6 +26,7 @@ from holdfast.server.runs.history import await_continuation, await_session_histo
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, reserved_place, started
+from holdfast.server.runs.run_report import STATUSES
 from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View
@@ -221,7 +222,7 @@ class RunRoutes:
 
     async def _listed(self, row: RunRow, preview: str, *, refused: int) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
-        status: str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        status: str = STATUSES[row.outcome] if row.outcome else row.status
         awaited, outcome = None, row.outcome
         if status == "running" and not row.outcome:
             state = (await self._deps.folds.run(row)).state  # it may have ended since the row was read

@@ -6,20 +6,26 @@ its seq is a safe cursor.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.runs import ApprovalShown, ClientCallShown, ClientToolsShown, QuestionShown, UsageShown
 from holdfast.folds.asks import SETTLED_STATES, ask_event, ask_kind
-from holdfast.folds.entries import ending_words
-from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.interfaces.ids import client_call_id
+from holdfast.server.runs.run_report import (
+    PREVIEW_CHARS_MAX,
+    ask_of,
+    client_calls_of,
+    code_of,
+    error_of,
+    preview,
+    tool_args,
+    tool_name,
+    usage_of,
+)
 
 OUTPUT_BYTES_MAX = 100_000
-PREVIEW_CHARS_MAX = 200
 # Event names for hermes-webui's page; its server forwards the names that it polls.
 WEB_UI_AGENT = "hermes-webui-"
 WEB_UI_NAMES: Mapping[str, str] = MappingProxyType(
@@ -28,29 +34,7 @@ WEB_UI_NAMES: Mapping[str, str] = MappingProxyType(
 ALIASES: Mapping[str, str] = MappingProxyType({"approve": "once", "allow": "once"})
 
 Frame: TypeAlias = dict[str, Any]
-HermesStatus: TypeAlias = Literal[
-    "queued",
-    "running",
-    "waiting_for_approval",
-    "waiting_for_client",
-    "stopping",
-    "completed",
-    "failed",
-    "interrupted",
-    "cancelled",
-]
 
-STATUSES: Mapping[str, HermesStatus] = MappingProxyType(
-    {
-        "completed": "completed",
-        "refused": "completed",
-        "truncated": "failed",
-        "budget": "failed",
-        "failed": "failed",
-        "interrupted": "interrupted",
-        "cancelled": "cancelled",
-    }
-)
 TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "completed": "run.completed",
@@ -62,80 +46,6 @@ TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
         "cancelled": "run.cancelled",
     }
 )
-_INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "restart": (
-            "The server restarted during this run, and on_restart is set not to resume it. Everything so "
-            "far is saved. Resend the message, or retry the run."
-        ),
-        "crash_loop": (
-            "The server restarted three times without progress, so this run wasn't resumed again. "
-            "Everything so far is saved. Check the server's log for the cause, then retry the run."
-        ),
-    }
-)
-
-
-def usage_of(run: Run) -> UsageShown:
-    """The run's usage in hermes' words."""
-    usage = run.usage
-    return UsageShown(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.input_tokens + usage.output_tokens,
-        cost_usd=usage.cost_usd or None,
-    )
-
-
-def error_of(run: Run) -> str:
-    """Why the run didn't complete, for people."""
-    if run.failure is not None:
-        return "\n".join([run.failure.text, *run.trace])
-    if run.outcome is None:
-        return run.cause
-    if run.outcome == "budget" and run.trace:
-        return "\n".join(run.trace)
-    if run.outcome == "interrupted" and run.cause in _INTERRUPTIONS:
-        return _INTERRUPTIONS[run.cause]
-    return f"{ending_words(run.outcome, run.cause, failure=None)}."
-
-
-def code_of(run: Run) -> str:
-    """The same as a code, for programs."""
-    if run.outcome == "interrupted":
-        return "interrupted"
-    if run.outcome in {"truncated", "budget"}:
-        return str(run.outcome)
-    return run.cause or str(run.outcome)
-
-
-def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
-    """The frame of an approval or a question."""
-    expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
-    if isinstance(asked, e.ApprovalAsked):
-        action = asked.action
-        said = f"{asked.headline}." if asked.headline else ""
-        return ApprovalShown(
-            approval_id=asked.approval_id,
-            tool_call_id=asked.tool_call_id,
-            tool=action.tool,
-            command=action.summary,
-            description=" ".join(filter(None, (said, "; ".join(asked.findings)))) or action.summary,
-            findings=asked.findings,
-            action=action,
-            choices=asked.choices,
-            expires_at=expires_at,
-            headline=asked.headline,
-            offers=asked.offers,
-            once_because=asked.once_because,
-        )
-    return QuestionShown(
-        question_id=asked.question_id,
-        tool_call_id=asked.tool_call_id,
-        question=asked.text,
-        choices=asked.choices,
-        expires_at=expires_at,
-    )
 
 
 def _approval(asked: e.ApprovalAsked) -> Frame:
@@ -167,22 +77,6 @@ def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
             return fields
 
 
-def client_calls_of(run: RunReadModel, asked: e.ClientToolsAsked) -> ClientToolsShown:
-    """The calls that the client must run, under the ids that it returns their results with."""
-    return ClientToolsShown(
-        client_tools_id=asked.client_tools_id,
-        calls=tuple(
-            ClientCallShown(
-                id=client_call_id(asked.client_tools_id, position),
-                tool=_tool_name(run, tool_call_id),
-                args=tool_args(run, tool_call_id),
-            )
-            for position, tool_call_id in enumerate(asked.tool_call_ids)
-        ),
-        expires_at=asked.expires_at_ms / 1000 if asked.expires_at_ms else None,
-    )
-
-
 def milestone_of(run: RunReadModel) -> str:
     """The name of the run's newest frame that isn't a delta."""
     if run.milestone is e.RunEnded:
@@ -205,17 +99,6 @@ def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
     return {"event": name, **fields}
 
 
-def tool_args(run: RunReadModel, tool_call_id: str) -> dict[str, object]:
-    """The arguments that the model gave to a tool."""
-    call = run.state.tools.get(tool_call_id)
-    return call.asked.args if call else {}
-
-
-def _tool_name(run: RunReadModel, tool_call_id: str) -> str:
-    call = run.state.tools.get(tool_call_id)
-    return call.asked.name if call else ""
-
-
 def _reasoning(run: RunReadModel, event: e.ReasoningDelta) -> Frame | None:
     return {"delta": event.text} if run.state.answers else None
 
@@ -227,7 +110,7 @@ def _reasoning_done(run: RunReadModel, event: e.ReasoningDone) -> Frame | None:
 def _tool_started(run: RunReadModel, event: e.ToolStarted) -> Frame:
     args = tool_args(run, event.tool_call_id)
     return {
-        "tool": _tool_name(run, event.tool_call_id),
+        "tool": tool_name(run, event.tool_call_id),
         "tool_call_id": event.tool_call_id,
         "preview": preview(args),
         "args": args,
@@ -236,7 +119,7 @@ def _tool_started(run: RunReadModel, event: e.ToolStarted) -> Frame:
 
 def _tool_ended(run: RunReadModel, event: e.ToolEnded) -> Frame:
     return {
-        "tool": _tool_name(run, event.tool_call_id),
+        "tool": tool_name(run, event.tool_call_id),
         "tool_call_id": event.tool_call_id,
         "duration": event.ms / 1000,
         "error": not event.ok,
@@ -309,13 +192,6 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.RunEnded: _terminal,
     }
 )
-
-
-def preview(args: Mapping[str, object]) -> str:
-    """Summarize a tool call in one line: its first text argument, or all arguments."""
-    texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
-    text = texts[0] if texts else msgspec.json.encode(args).decode() if args else ""
-    return " ".join(text.split())[:PREVIEW_CHARS_MAX]
 
 
 _encode = msgspec.json.Encoder().encode

@@ -1,7 +1,6 @@
 """Operations on channels."""
 
-from holdfast.api.operation import Operation
-from holdfast.api.scopes import NO_KEY
+from holdfast.api.operation import NO_KEY, Operation
 from holdfast.features.channels.http import bodies as channels
 
 _NOT_FOUND = {404: "channel_not_found"}

@@ -1,4 +1,4 @@
-"""One message and its answer over HTTP, whole or as a stream, on a session."""
+"""Session chat: sends a message and returns its answer, whole or as a stream."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,16 +8,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from holdfast.api.runs import AssistantSaid, SessionChatCompletion, SessionChatFailed, SessionChatRequest
+from holdfast.features.hermes.bodies import (
+    AssistantSaid,
+    SessionChatCompletion,
+    SessionChatFailed,
+    SessionChatRequest,
+)
 from holdfast.folds.rows import RunRow
-from holdfast.server.deps import RouteDeps
+from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import headers_of, raw_headers
+from holdfast.server.runs.run_report import code_of, error_of, usage_of
 from holdfast.server.runs.run_state import status_of
-from holdfast.server.runs.runs import RunRoutes, put_images_inline
+from holdfast.server.runs.runs import put_images_inline
 from holdfast.server.streams.feeds import HermesFeed, Live
-from holdfast.server.streams.hermes import code_of, error_of, usage_of
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
 from holdfast.server.transport.bodies import checked_session_id, json_response, parsed, read_body
@@ -29,9 +34,9 @@ _encode = msgspec.json.Encoder().encode
 class ChatRoutes:
     """The chat routes of a session."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes) -> None:
-        self._deps = deps
-        self._runs = runs
+    def __init__(self, parts: RouteParts) -> None:
+        self._deps = parts.deps
+        self._runs = parts.runs
 
     async def chat(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/chat."""

@@ -1,0 +1,1 @@
+"""Tests of the routes for clients of hermes-agent."""
