@@ -12,7 +12,7 @@ from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import SessionFold
-from holdfast.server.streams import hermes
+from holdfast.server.streams.shared_frames import added_by
 from holdfast.server.streams.waiting import ResponseSpan
 from tables import for_each_row
 
@@ -43,7 +43,7 @@ def told(name: str) -> list[dict[str, Any]]:
             person = event if isinstance(event, e.PersonAsked) else None
             tell(seq, *views.pop(run_id).end(ResponseSpan(run, client, person, used=Tally())))
         else:
-            tell(seq, views[run_id].add(event, hermes.frame_of(event, run), run))
+            tell(seq, views[run_id].add(event, added_by(event, run), run))
     return said
 
 

@@ -22,7 +22,7 @@ from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_tools import client_calls
 from holdfast.server.runs.run_report import ask_of, code_of, error_of
-from holdfast.server.streams import hermes
+from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.span_feed import SpanFeed
 from holdfast.server.streams.waiting import ResponseSpan
 
@@ -48,8 +48,8 @@ class AgUiView:
         version = {"protocolVersion": PROTOCOL_VERSION, "metadata": about}
         return {"type": "RUN_STARTED", **self._ids, **self._parent, **version}
 
-    def add(self, event: e.Event, frame: hermes.Frame | None, run: RunReadModel) -> AgUiEvent | None:
-        """Return the frame of an event before the last. `frame` is its frame in the hermes view."""
+    def add(self, event: e.Event, added: Added, run: RunReadModel) -> AgUiEvent | None:
+        """Return the frame of an event before the last."""
         if isinstance(event, e.ToolAsked):
             if run.state.tools[event.tool_call_id].owner == "client":
                 return None  # told with the id that the client answers it under
@@ -58,23 +58,17 @@ class AgUiView:
             return self._result(event)
         if (of_feature := _FEATURE_FRAMES.get(type(event))) is not None:
             return of_feature(event)
-        match frame and frame["event"]:
-            case "message.delta":
-                text = {"role": "assistant", "delta": frame["delta"]} if frame else {}
-                return {"type": "TEXT_MESSAGE_CHUNK", "messageId": self._current(), **text}
-            case "reasoning.delta":
-                said = {"delta": frame["delta"]} if frame else {}
-                return {
-                    "type": "REASONING_MESSAGE_CHUNK",
-                    "messageId": f"{self._current()}-reasoning",
-                    **said,
-                }
-            case "run.steered" if isinstance(event, e.MessageDispatched):
-                self._answer_is_over = True
-                text = {"role": "user", "delta": run.message_text(event.message_id)}
-                return {"type": "TEXT_MESSAGE_CHUNK", "messageId": event.message_id, **text}
-            case _:
-                return None
+        if added.text:
+            text = {"role": "assistant", "delta": added.text}
+            return {"type": "TEXT_MESSAGE_CHUNK", "messageId": self._current(), **text}
+        if added.reasoning:
+            message_id = f"{self._current()}-reasoning"
+            return {"type": "REASONING_MESSAGE_CHUNK", "messageId": message_id, "delta": added.reasoning}
+        if isinstance(event, e.MessageDispatched) and event.message_id != run.state.message_id:
+            self._answer_is_over = True
+            text = {"role": "user", "delta": run.message_text(event.message_id)}
+            return {"type": "TEXT_MESSAGE_CHUNK", "messageId": event.message_id, **text}
+        return None
 
     def end(self, span: ResponseSpan) -> Sequence[AgUiEvent]:
         """Return the last frames: client tool calls, an interrupt, or the outcome."""
@@ -183,7 +177,7 @@ class AgUiFeed(SpanFeed):
         return self._deps.lives.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
     @override
-    def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
         event = ask_event(record.event)
         if isinstance(event, e.RunEnded | e.ClientToolsAsked | e.PersonAsked):
             self.is_over = True
@@ -191,7 +185,7 @@ class AgUiFeed(SpanFeed):
             person = event if isinstance(event, e.PersonAsked) else None
             *before, last = self._view.end(ResponseSpan(run, client, person, used=self._used))
             return [*map(_sse, before), _sse(last, seq=record.seq)]
-        told = self._view.add(event, frame, run)
+        told = self._view.add(event, added, run)
         return [] if told is None or record.seq <= self._seen else [_sse(told, seq=record.seq)]
 
     @override

@@ -25,7 +25,7 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request
-from holdfast.server.streams import hermes
+from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.span_feed import SpanFeed
 
 RETRY_MS = 2_000  # before a client comes back: a restart takes about as long
@@ -93,7 +93,8 @@ class RunCallFeed(SpanFeed):
         self._shown = ""
 
     @override
-    def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+        del added  # an answer is sent as a whole
         event, told = ask_event(record.event), list[Json]()
         if (text := progress_text(event, run)) and (shown := self._progress(record.seq, text)):
             told.append(shown)

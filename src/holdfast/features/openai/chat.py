@@ -62,7 +62,8 @@ from holdfast.server.runs.client_tools import (
 )
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.responses import headers_of, raw_headers
-from holdfast.server.streams.hermes import Frame
+from holdfast.server.streams.hermes import named_frame
+from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_response, parsed
 from holdfast.server.transport.once import OnceKey, earlier_response, once_key
@@ -261,23 +262,23 @@ class ChatView(RunStreamView):
         """The role comes first."""
         return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
 
-    def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
         """Text as content; tools as progress beside it."""
         self._head["model"] = run.state.model or self._head["model"]
-        match frame["event"]:
-            case "message.delta" if run.state.settings.output is not None:
+        if added.text:
+            if run.state.settings.output is not None:
                 return []  # invalid JSON can't be retracted, so it's sent as a whole at the end
-            case "message.delta":
-                between, self._break, self._spoke = self._break, "", True
-                return [self._chunk({"content": between + frame["delta"]})]
-            case "reasoning.delta":
-                return [self._chunk({"reasoning_content": frame["delta"]})]
-            case "tool.started" | "tool.completed" | "approval.request" | "question.request":
+            between, self._break, self._spoke = self._break, "", True
+            return [self._chunk({"content": between + added.text})]
+        if added.reasoning:
+            return [self._chunk({"reasoning_content": added.reasoning})]
+        match event:
+            case e.ToolStarted() | e.ToolEnded() | e.ApprovalAsked() | e.QuestionAsked():
                 # Without a break, the text before a tool call and the text after it would run together.
                 self._break = BREAK if self._spoke else ""
-                told = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))
-                return [*self._asks(frame, run), told]
-            case "run.steered":
+                progress = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(event, run))
+                return [*self._asks(event, run), progress]
+            case e.MessageDispatched() if event.message_id != run.state.message_id:
                 self._break = BREAK if self._spoke else ""
                 return []
             case _:
@@ -301,13 +302,16 @@ class ChatView(RunStreamView):
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
         return [*last, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
 
-    def _asks(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def _asks(self, event: e.Event, run: RunReadModel) -> list[bytes]:
         """That the run waits for a person, in the text."""
-        ask = run.state.person_asks.get(frame.get("approval_id") or frame.get("question_id") or "")
-        if not self._page or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
+        if (
+            not self._page
+            or not isinstance(event, e.PersonAsked)
+            or event.ask_id not in run.state.person_asks
+        ):
             return []
         between, self._break, self._spoke = self._break, BREAK, True
-        return [self._chunk({"content": between + waiting_text(ask.asked, self._page)})]
+        return [self._chunk({"content": between + waiting_text(event, self._page)})]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:
@@ -321,11 +325,12 @@ class ChatView(RunStreamView):
         return b"data: %b\n\n" % encode({**beside, **self._head, "choices": [choice], **usage})
 
 
-def _progress(frame: Frame) -> dict[str, Any]:
+def _progress(event: e.Event, run: RunReadModel) -> dict[str, Any]:
     """Return a tool's progress in hermes format, with an empty chunk.
 
     The official package treats any event as a chunk, and its users read the first choice of each.
     """
+    frame = named_frame(event, run) or {}
     shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
     status = _PROGRESS.get(frame["event"], "waiting")
     label = frame.get("preview") or frame.get("command") or frame.get("question") or frame.get("tool", "")

@@ -43,8 +43,8 @@ from holdfast.server.problems import Problem
 from holdfast.server.provider_formats import response_fields, text_part
 from holdfast.server.runs.client_tools import ClientCall, client_calls, said_before
 from holdfast.server.runs.history import response_id
-from holdfast.server.runs.run_report import tool_args
-from holdfast.server.streams.hermes import Frame
+from holdfast.server.runs.run_report import tool_args, tool_name
+from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, RunSettings
 
@@ -220,33 +220,28 @@ class ResponseView(RunStreamView):
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
-    def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
         """Text goes into a message; tool calls and their results are items."""
-        match frame["event"]:
-            case "message.delta" if self._context.settings.output is not None:
+        if added.text:
+            if self._context.settings.output is not None:
                 return []  # invalid JSON can't be retracted, so it's sent as a whole at the end
-            case "message.delta":
-                delta = (BREAK if self._steered and self._text else "") + frame["delta"]
-                self._steered = False
-                return self._say(delta)
-            case "run.steered":
+            delta = (BREAK if self._steered and self._text else "") + added.text
+            self._steered = False
+            return self._say(delta)
+        match event:
+            case e.MessageDispatched() if event.message_id != run.state.message_id:
                 self._steered = True
                 return []
-            case "approval.request" | "question.request" if not self._context.by_hermes:
-                ask = run.state.person_asks[frame.get("approval_id") or frame["question_id"]].asked
+            case e.ApprovalAsked() | e.QuestionAsked() if not self._context.by_hermes:
                 between = BREAK if self._text else ""
-                return (
-                    []
-                    if isinstance(ask, e.ClientToolsAsked)
-                    else self._say(between + waiting_text(ask, self._context.page))
-                )
-            case "tool.started":
-                return [*self._close_message(), *self._call(frame, run)]
-            case "tool.completed":
+                return self._say(between + waiting_text(event, self._context.page))
+            case e.ToolStarted():
+                return [*self._close_message(), *self._call(event.tool_call_id, run)]
+            case e.ToolEnded():
                 # A call that was refused never started, and yet it was asked for.
-                is_known = frame["tool_call_id"] in self._calls
-                called = [] if is_known else [*self._close_message(), *self._call(frame, run)]
-                return [*called, *self._close_message(), *self._result_events(frame, run)]
+                is_known = event.tool_call_id in self._calls
+                called = [] if is_known else [*self._close_message(), *self._call(event.tool_call_id, run)]
+                return [*called, *self._close_message(), *self._result_events(event, run)]
             case _:
                 return []
 
@@ -309,17 +304,16 @@ class ResponseView(RunStreamView):
             self._row.run_id, text, calls_before=self._context.calls_before + len(self._calls), status=status
         )
 
-    def _call(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def _call(self, call_id: str, run: RunReadModel) -> list[bytes]:
         self._index += 1
-        call_id: str = frame["tool_call_id"]
         self._calls[call_id] = self._index
-        call = ServerToolCall(call_id, frame["tool"], tool_args(run, call_id))
+        call = ServerToolCall(call_id, tool_name(run, call_id), tool_args(run, call_id))
         return [self._event(kind, **fields) for kind, fields in self._items.started(call, self._index)]
 
-    def _result_events(self, frame: Frame, run: RunReadModel) -> list[bytes]:
-        call_id: str = frame["tool_call_id"]
-        args, ok = tool_args(run, call_id), not frame["error"]
-        call = ServerToolCall(call_id, frame["tool"], args, frame["result"], ok)
+    def _result_events(self, event: e.ToolEnded, run: RunReadModel) -> list[bytes]:
+        call_id = event.tool_call_id
+        name, args = tool_name(run, call_id), tool_args(run, call_id)
+        call = ServerToolCall(call_id, name, args, event.result, event.ok)
         told, next_index = self._items.ended(call, self._calls[call_id], next_index=self._index + 1)
         self._index = next_index - 1
         return [self._event(kind, **fields) for kind, fields in told]

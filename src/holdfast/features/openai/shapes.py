@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.features.openai.bodies import OpenAIRequest, PersonNeeded
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -24,8 +25,8 @@ from holdfast.server.runs.client_messages import client_of
 from holdfast.server.runs.client_tools import Declared
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.runs.run_report import code_of, error_of
-from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
+from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.span_feed import SpanFeed
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
@@ -114,8 +115,8 @@ class RunStreamView(Protocol):
         """Return the frames before the first event."""
         ...
 
-    def add(self, frame: hermes.Frame, run: RunReadModel) -> list[bytes]:
-        """Return the frames of an event that has a hermes frame."""
+    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
+        """Return the frames of an event before the last."""
         ...
 
     def end(self, ended: ResponseSpan) -> list[bytes]:
@@ -145,13 +146,13 @@ class OpenAIFeed(SpanFeed):
         return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
     @override
-    def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
         event = record.event
         if isinstance(event, e.RunEnded | e.ClientToolsAsked):
             self.is_over = True
             asked = event if isinstance(event, e.ClientToolsAsked) else None
             return self._view.end(ResponseSpan(run, asked, used=self._used))
-        return [] if frame is None else self._view.add(frame, run)
+        return self._view.add(ask_event(event), added, run)
 
 
 class OpenAIStream(EventStream):

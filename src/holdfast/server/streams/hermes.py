@@ -88,6 +88,11 @@ def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
     """The frame of an event of the run, if it has one; `run` is the run as it is after the event."""
     if text := run.added_text:
         return {"event": "message.delta", "delta": text}
+    return named_frame(event, run)
+
+
+def named_frame(event: e.Event, run: RunReadModel) -> Frame | None:
+    """The same for an event without text; for tools and requests, `run` may be ahead of the event."""
     event = ask_event(event)  # what a sub-agent asks looks as if the run itself asked
     kind = type(event)
     if kind not in _FIELDS:

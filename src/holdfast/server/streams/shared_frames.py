@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
@@ -21,13 +22,33 @@ class FrameGone(Exception):
     """The frame was made long ago and is no longer kept; a reader that far behind replays the run."""
 
 
+class Added(NamedTuple):
+    """What one event added to the answer. A reader's fold of the run may be ahead of the event."""
+
+    text: str = ""
+    reasoning: str = ""
+
+
+NOTHING_ADDED = Added()
+
+
+def added_by(event: e.Event, run: RunReadModel) -> Added:
+    """Return what the event added; `run` is the run as it is after the event."""
+    if run.added_text:
+        return Added(run.added_text)
+    if isinstance(event, e.ReasoningDelta) and run.state.answers:
+        return Added(reasoning=event.text)
+    return NOTHING_ADDED
+
+
 class RunFrame:
     """The frame of one event; its bytes are made when they're first needed."""
 
-    __slots__ = ("_run_id", "_sse", "at_ms", "frame", "seq", "size")
+    __slots__ = ("_run_id", "_sse", "added", "at_ms", "frame", "seq", "size")
 
-    def __init__(self, record: Record, *, run_id: str, at_ms: int, frame: Frame) -> None:
+    def __init__(self, record: Record, *, run_id: str, at_ms: int, frame: Frame, added: Added) -> None:
         self.seq = record.seq
+        self.added = added
         self.at_ms = at_ms
         self.frame = frame
         self.size = len(record.body) + FRAME_BYTES
@@ -109,7 +130,9 @@ def _made(record: Record, event: e.Event, *, run: RunReadModel) -> RunFrame | No
     frame = hermes.frame_of(event, run)
     if frame is None:
         return None
-    return RunFrame(record, run_id=run.state.run_id, at_ms=event.at_ms, frame=frame)
+    return RunFrame(
+        record, run_id=run.state.run_id, at_ms=event.at_ms, frame=frame, added=added_by(event, run)
+    )
 
 
 class FrameReader:

@@ -11,8 +11,7 @@ from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.server.streams.folds import Folds
-from holdfast.server.streams.hermes import Frame
-from holdfast.server.streams.shared_frames import FrameGone, FrameReader
+from holdfast.server.streams.shared_frames import NOTHING_ADDED, Added, FrameGone, FrameReader
 from holdfast.server.streams.stream import Feed
 
 
@@ -34,8 +33,8 @@ class SpanFeed(Feed):
         self._pending = pending
 
     @abstractmethod
-    def _told(self, record: Record, frame: Frame | None, run: RunReadModel) -> list[bytes]:
-        """The frames of an event; sets `is_over` after the last. `run` may be ahead of the event."""
+    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+        """Return the frames of an event; sets `is_over` after the last. `run` may be ahead of the event."""
 
     @override
     async def more(self) -> Sequence[bytes] | None:
@@ -66,7 +65,7 @@ class SpanFeed(Feed):
             if isinstance(record.event, e.Usage):
                 self._used.add(record.event)
             if not _is_of_client(record.event, reader.run):
-                made += self._told(record, None if frame is None else frame.frame, reader.run)
+                made += self._encoded(record, NOTHING_ADDED if frame is None else frame.added, reader.run)
             if self.is_over:
                 break
         return made
