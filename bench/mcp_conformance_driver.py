@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
 
+from holdfast.config.mcp_servers import McpOAuthConfig, McpServerConfig
+from holdfast.features.mcp_client.process import McpPatience
+from holdfast.features.mcp_client.server import ServerPlace
+from holdfast.features.mcp_client.servers import McpServers
+from holdfast.features.mcp_client.sign_in import read_redirect, sign_in
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.memory import MemoryStore
-from holdfast.tools.mcp.config import McpOAuthConfig, McpPatience, McpServerConfig
-from holdfast.tools.mcp.servers import McpServers, ServerPlace
-from holdfast.tools.mcp.sign_in import read_redirect, sign_in
 
 if TYPE_CHECKING:
     from holdfast.interfaces.journal import Blobs

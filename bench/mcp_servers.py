@@ -20,9 +20,10 @@ from pathlib import Path
 from threading import Thread
 
 from client_environments import NODE, install, program
+from holdfast.config.mcp_servers import McpServerConfig
+from holdfast.features.mcp_client.server import ServerPlace
+from holdfast.features.mcp_client.servers import McpServers
 from holdfast.interfaces.tool import Tool
-from holdfast.tools.mcp.config import McpServerConfig
-from holdfast.tools.mcp.servers import McpServers, ServerPlace
 from mcp_conformance_driver import DriverCall
 
 START_S = 60.0

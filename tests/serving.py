@@ -20,6 +20,7 @@ from holdfast.chaos import ChaosServer
 from holdfast.host.http_server import application, serving
 from holdfast.host.runtime import Parts, open_runtime
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.feature import SessionTools
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
@@ -32,7 +33,6 @@ from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
-from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
@@ -257,7 +257,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     title_model: str | None = None
     snapshots: Snapshots | None = None
     workspace: Path = Path("/nowhere")
-    brought: BroughtServers | None = None
+    session_tools: Mapping[str, SessionTools] = field(default_factory=dict[str, SessionTools])
     skills: SkillLibrary | None = None
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
@@ -310,7 +310,7 @@ async def served(
             skills=setting.skills,
             memory=setting.memory,
             prompt=setting.prompt,
-            brought=setting.brought,
+            session_tools=setting.session_tools,
             opened=setting.opened,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))

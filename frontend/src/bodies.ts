@@ -531,20 +531,6 @@ export interface ApprovalModeShown {
   readonly mode: "" | "plan" | "unattended" | "ask" | "edits" | "workspace" | "allow-workspace";
 }
 
-/** Client-supplied servers. They disconnect `renew_s` seconds after the last such request. */
-export interface BroughtServersShown {
-  readonly servers: readonly BroughtShown[];
-  readonly renew_s: number;
-}
-
-/** A client-supplied MCP server: connecting, connected or down, and why. */
-export interface BroughtShown {
-  readonly name: string;
-  readonly state: string;
-  readonly tools?: number;
-  readonly why?: string;
-}
-
 /** The session is hidden and will be purged at `purge_at`. Without `purge_at`, it's already purged. */
 export interface DeletedSession {
   readonly object: "hermes.session.deleted";
@@ -1566,6 +1552,20 @@ export interface RpcResult {
   readonly id: number | string | null;
   readonly result?: Readonly<Record<string, unknown>>;
   readonly error?: Readonly<Record<string, unknown>>;
+}
+
+/** Client-supplied servers. They disconnect `renew_s` seconds after the last such request. */
+export interface BroughtServersShown {
+  readonly servers: readonly BroughtShown[];
+  readonly renew_s: number;
+}
+
+/** A client-supplied MCP server: connecting, connected or down, and why. */
+export interface BroughtShown {
+  readonly name: string;
+  readonly state: string;
+  readonly tools?: number;
+  readonly why?: string;
 }
 
 /** Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed. */

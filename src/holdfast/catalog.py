@@ -13,16 +13,18 @@ class Shipped(Struct, frozen=True):
     """A feature's name, and the facts that the program needs even if its folder is absent.
 
     `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
-    feature if one of these `run_settings` (fields of `RunSettings`) is set.
+    feature if one of these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if
+    one of these `settings` (fields of `Settings`) is.
     """
 
     name: str
     logs: dict[str, str] = field(default_factory=dict[str, str])
     run_settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 SHIPPED: tuple[Shipped, ...] = (
-    Shipped("channels", logs={"channel": "chn_"}),
+    Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
     Shipped("relay"),
@@ -30,6 +32,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("hermes"),
     Shipped("ag_ui"),
     Shipped("mcp_server"),
+    Shipped("mcp_client", settings=("mcp_servers",)),
     Shipped("acp"),
     Shipped("service"),
     Shipped("usage_reports"),
@@ -56,17 +59,21 @@ def _present() -> "dict[str, Feature]":
 
 
 FEATURES: "dict[str, Feature]" = _present()
-_ABSENT_SETTINGS: dict[str, str] = {
-    setting: one.name for one in SHIPPED if one.name not in FEATURES for setting in one.run_settings
-}
+_ABSENT: tuple[Shipped, ...] = tuple(one for one in SHIPPED if one.name not in FEATURES)
 
 
 def absent_feature(settings: object) -> tuple[str, str] | None:
     """Return the first run setting that needs an absent feature, and the error text."""
-    for setting, feature in _ABSENT_SETTINGS.items():
-        if getattr(settings, setting):
-            return setting, f"'{setting}' needs the feature {feature}, which this server doesn't have"
+    for one in _ABSENT:
+        for setting in one.run_settings:
+            if getattr(settings, setting):
+                return setting, f"'{setting}' needs the feature {one.name}, which this server doesn't have"
     return None
+
+
+def absent_features(settings: object) -> dict[str, str]:
+    """Return the sections of a configuration that need an absent feature, and its name."""
+    return {section: one.name for one in _ABSENT for section in one.settings if getattr(settings, section)}
 
 
 def frames_for(face: str) -> dict[type, Any]:

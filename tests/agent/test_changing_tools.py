@@ -3,11 +3,16 @@
 from agent.world import Effect, asks_about, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.interfaces.tool import ToolTraits
+from holdfast.interfaces.feature import SessionTools
+from holdfast.interfaces.tool import Tool, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.registry import Registry
+
+
+def with_tool(tool: Tool) -> dict[str, SessionTools]:
+    return {"mcp_client": lambda _: (tool,)}
 
 
 async def test_a_call_of_such_a_tool_that_a_restart_cut_off_goes_on() -> None:
@@ -18,12 +23,15 @@ async def test_a_call_of_such_a_tool_that_a_restart_cut_off_goes_on() -> None:
     async with ChaosServer([CallTool("remote", {})], [Say("done")]) as chaos:
         judge = asks_about("remote")
         async with process(
-            chaos, store=MemoryStore(disk), judge=judge, tools_that_change=lambda: (tool,)
+            chaos, store=MemoryStore(disk), judge=judge, session_tools=with_tool(tool)
         ) as world:
             await send(world)
             await world.until("s", e.ApprovalAsked)
         async with process(
-            chaos, store=MemoryStore(disk), judge=asks_about(), tools_that_change=lambda: (tool,)
+            chaos,
+            store=MemoryStore(disk),
+            judge=asks_about(),
+            session_tools=with_tool(tool),
         ) as world:
             [asked] = [r.event for r in await world.log("s") if isinstance(r.event, e.ApprovalAsked)]
             answer = ApprovalVerdict("once")
@@ -39,7 +47,7 @@ async def test_a_run_does_not_change_the_tools_of_others() -> None:
     tool = Effect("remote", outside)
     async with (
         ChaosServer([CallTool("remote", {})], [Say("done")]) as chaos,
-        process(chaos, registry=registry, tools_that_change=lambda: (tool,)) as world,
+        process(chaos, registry=registry, session_tools=with_tool(tool)) as world,
     ):
         await send(world)
         await world.until("s", e.RunEnded)

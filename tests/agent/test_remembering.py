@@ -122,7 +122,7 @@ async def test_no_poisoned_text_ever_becomes_an_active_memory_or_skill(
             store=store,
             memory=mode,
             workspace=tmp_path,
-            tools_that_change=lambda: (tool,) if poison.way == "mcp" else (),
+            session_tools={"mcp_client": lambda _: (tool,) if poison.way == "mcp" else ()},
         ) as world,
     ):
         await send_poisoned(world, poison)

@@ -10,10 +10,11 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.config.consistency import mcp_config, rules_of
+from holdfast.config.consistency import rules_of
 from holdfast.config.environment import variables
 from holdfast.config.files import FoundFiles, find_file
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
+from holdfast.config.mcp_servers import mcp_config
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
 from holdfast.policy.tool_names import BUILT_IN, WITH_STORE

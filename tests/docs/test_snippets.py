@@ -16,11 +16,11 @@ import pytest
 import holdfast
 from docs.reading import CONFIG, DOCS, PAGES, ROOT, all_blocks, blocks
 from features.hermes_import.home import TALK, make_database
+from features.mcp_client.scene import McpCall, run, servers
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo.server import clean_environment
+from holdfast.config.mcp_servers import McpServerConfig
 from holdfast.testing import ScriptedModel
-from holdfast.tools.mcp.servers import McpServerConfig
-from tools.mcp.scene import McpCall, run, servers
 
 SHELL = (
     ROOT / "README.md",

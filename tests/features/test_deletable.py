@@ -1,5 +1,6 @@
 """Every feature can be deleted: the rest works, and what the feature stored is kept for its return."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def parts_of(feature: Feature) -> list[str]:
     """Every part that the feature names."""
     single = (
         *(feature.events, feature.folds, feature.run, feature.session_fields),
-        *(feature.operations, feature.tools, feature.doctor),
+        *(feature.operations, feature.tools, feature.session_tools, feature.doctor),
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
@@ -138,3 +139,12 @@ async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_na
             status, refused = await server.call("POST", "/v1/runs", {"input": "reach it", "goal": True})
             assert (status, refused["error"]["param"]) == (400, "goal")
             assert "the feature plans" in refused["error"]["message"]
+
+
+def test_configuring_an_absent_feature_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "holdfast.toml"
+    file.write_text('[[mcp_servers]]\nname = "files"\ncommand = ["files"]\n')
+    words = (absent.__file__, "mcp_client", "config", "check", "--config", str(file))
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "mcp_servers needs the feature mcp_client, which isn't installed" in done.stdout + done.stderr

@@ -23,6 +23,7 @@ from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.fair_shares import FairShare
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
+from holdfast.features.mcp_client.open_call import OpenCall
 from holdfast.features.relay.redacting import FrameFilter
 from holdfast.features.relay.requests import decide_relayed
 from holdfast.folds.activity import Activity
@@ -51,7 +52,6 @@ from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
-from holdfast.tools.mcp.open_call import OpenCall
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.forced_exit import force_exit
 from holdfast.tools.shell.leftovers import kill_leftovers

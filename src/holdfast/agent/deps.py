@@ -1,6 +1,6 @@
 """The dependencies and permissions of an agent."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,9 +10,9 @@ from holdfast.agent.homes import Homes
 from holdfast.agent.wakes import OwnerWakes
 from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.feature import SessionTools
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
-from holdfast.interfaces.tool import Tool
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.tool_names import SEND_FILE
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
-    from holdfast.tools.mcp.brought import BroughtServers
     from holdfast.tools.skills.library import SkillLibrary
     from holdfast.undo.snapshots import Snapshots
 
@@ -49,8 +48,7 @@ class AgentDeps:
     judge: "Judge"
     tools: Registry = field(default_factory=Registry)
     opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
-    tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
-    brought: "BroughtServers | None" = None  # MCP servers that clients bring for a session; None: they can't
+    session_tools: Mapping[str, SessionTools] = field(default_factory=dict[str, SessionTools])  # by feature
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that no one requested
     protected: "ProtectedPaths | None" = None  # what sandboxed commands must not change
@@ -96,10 +94,12 @@ class AgentDeps:
         return self.protected is None or self.protected.look(workspace)
 
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
-        """All tools that a run of the session can use now; what a client brings never replaces one."""
-        tools = self.tools.with_group("mcp", self.tools_that_change())
-        brought = self.brought.tools(session_id) if self.brought else []
-        tools = tools.with_group("brought", [one for one in brought if tools.get(one.spec.name) is None])
+        """Return all tools that a run of the session can use now. Session tools never replace others."""
+        tools = self.tools
+        for feature, of_session in self.session_tools.items():
+            if found := of_session(session_id):
+                others = [tool for tool in found if self.tools.get(tool.spec.name) is None]
+                tools = tools.with_group(feature, others)
         if settings is None or not settings.takes_files:
             tools = tools.without((SEND_FILE,))
         return tools.only(settings.tools) if settings and settings.tools else tools

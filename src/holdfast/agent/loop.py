@@ -31,13 +31,13 @@ from holdfast.messages import (
     ModelRequest,
     ToolSpec,
 )
+from holdfast.policy.mcp_names import MCP_PREFIX
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, Outcome
 
 CONTINUATIONS_MAX = 3
-MCP = "mcp__"  # how the names of tools of MCP servers begin
 MCP_TOOLS = "descriptions of the tools of MCP servers"
 CONTINUE = "(Your answer was cut off. Continue exactly where it stopped.)"
 SHORTER = (
@@ -229,7 +229,7 @@ async def _request(
     """Build the next request, and record what it shows the model besides the conversation."""
     view, log = context.view, context.log
     run = view.run(log.run_id)
-    _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP) else ())
+    _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP_PREFIX) else ())
     specs = (*_own_specs(run, tools), *_client_specs(run))
     instructions = await context.current(run, specs)
     if await context.note(run, ask):

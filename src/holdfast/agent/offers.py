@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.folds.run import Run
 from holdfast.interfaces.nodes import Node
+from holdfast.policy.mcp_names import MCP_PREFIX
 from holdfast.policy.tool_names import BUILT_IN
 
-_MCP = "mcp__"
 _WORDS = {"target": "the target", "tool": "the tool", "mcp": "the MCP server", "model": "the model"}
 
 
@@ -33,8 +33,8 @@ def needs_of(runs: Iterable[Run], *, offered: frozenset[str]) -> frozenset[str]:
 
 
 def _need_of_tool(name: str) -> str:
-    if name.startswith(_MCP):
-        return f"mcp:{name.removeprefix(_MCP).partition('__')[0]}"
+    if name.startswith(MCP_PREFIX):
+        return f"mcp:{name.removeprefix(MCP_PREFIX).partition('__')[0]}"
     return f"tool:{name}" if name in BUILT_IN else ""  # others are a client's own
 
 

@@ -148,21 +148,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         needs_request=True,
     ),
     Operation(
-        "PUT",
-        _ONE + "/mcp-servers/{client_id}",
-        "sessions.put_servers",
-        tag="Sessions",
-        summary=(
-            "Connect client-supplied MCP servers to this session. The client must repeat the request to "
-            "keep them. `client_id` is any text chosen by the client. Nothing is stored."
-        ),
-        scopes=("admin",),
-        request=sessions.BringServersRequest,
-        responses={200: sessions.BroughtServersShown},
-        errors={400: "invalid_request, invalid_json", 409: "not_available"},
-        needs_request=True,
-    ),
-    Operation(
         "DELETE",
         _ONE,
         "sessions.delete",

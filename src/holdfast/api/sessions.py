@@ -53,24 +53,6 @@ class ApprovalModeRequest(msgspec.Struct):
     mode: Literal["", ApprovalMode, OldMode]
 
 
-class BroughtServer(msgspec.Struct, kw_only=True):
-    """A client-supplied MCP server: a program to start, or a URL."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    command: Annotated[list[str], msgspec.Meta(max_length=256)] = msgspec.field(default_factory=list[str])
-    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    url: str = ""
-    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    transport: Literal["auto", "http", "sse"] = "auto"
-
-
-class BringServersRequest(msgspec.Struct):
-    """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}. An empty list disconnects them."""
-
-    servers: Annotated[list[BroughtServer], msgspec.Meta(max_length=32)]
-    cwd: AbsolutePath = ""  # working directory of programs, as an absolute path
-
-
 class RewindRequest(msgspec.Struct):
     """The body of POST /api/sessions/{session_id}/rewind."""
 
@@ -133,22 +115,6 @@ class ApprovalModeShown(ResponseBody, frozen=True):
     """The permission mode of a session, as in the request. An empty mode means the configured one."""
 
     mode: Annotated[str, one_of("", *MODES, "allow-workspace")]
-
-
-class BroughtShown(ResponseBody, frozen=True):
-    """A client-supplied MCP server: connecting, connected or down, and why."""
-
-    name: str
-    state: str
-    tools: int = 0
-    why: str = ""
-
-
-class BroughtServersShown(ResponseBody, frozen=True):
-    """Client-supplied servers. They disconnect `renew_s` seconds after the last such request."""
-
-    servers: tuple[BroughtShown, ...]
-    renew_s: float
 
 
 class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):

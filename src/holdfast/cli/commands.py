@@ -8,7 +8,6 @@ from holdfast import __version__
 from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
-from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
     Config,
@@ -136,9 +135,6 @@ def sign_in(
     from holdfast.cli.sign_in import sign_in as command
 
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
-
-
-app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.sign_in)
 
 
 @app.command(short_help="Chat in the terminal.")

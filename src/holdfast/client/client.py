@@ -28,8 +28,6 @@ from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import (
     ApprovalModeShown,
-    BringServersRequest,
-    BroughtServersShown,
     Forked,
     QueueShown,
     SessionMade,
@@ -396,14 +394,6 @@ class Client:
         """Choose how actions of the session are approved; an empty mode is the configured one."""
         asked = ClientRequest("PUT", _session(session_id) + "/approval-mode", {"mode": mode}, _once())
         return await self.send(asked, ApprovalModeShown)
-
-    async def bring_servers(
-        self, session_id: str, client_id: str, wanted: BringServersRequest
-    ) -> BroughtServersShown:
-        """Connect MCP servers for the session, or renew them; an empty list ends them."""
-        path = f"{_session(session_id)}/mcp-servers/{in_path(client_id)}"
-        asked = ClientRequest("PUT", path, msgspec.to_builtins(wanted), _once())
-        return await self.send(asked, BroughtServersShown)
 
     async def nodes(self) -> Sequence[NodeShown]:
         """The servers that share the store."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.catalog import absent_features
 from holdfast.config.approvals import ApprovalSettings, RuleSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import (
@@ -28,20 +29,18 @@ from holdfast.decisions.deadlines import is_local
 from holdfast.interfaces.ids import is_user_id
 from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
+from holdfast.policy.mcp_names import MCP_PREFIX
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
     from holdfast.policy.approval_rules import ApprovalRule
-    from holdfast.sandbox.profile import ServerAccess
-    from holdfast.tools.mcp.config import McpOAuthConfig, McpServerConfig
 
 CALL_PATHS: Mapping[Wire, str] = {
     "chat": "/chat/completions",
     "responses": "/responses",
     "anthropic": "/messages",
 }
-MCP_TOOL = "mcp__"
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -181,7 +180,7 @@ def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     except BadRule as error:
         yield ConfigIssue((), f"is not valid: {error}")
         return
-    if rule.tool not in {*BUILT_IN, EVERY_TOOL} and not rule.tool.startswith(MCP_TOOL):
+    if rule.tool not in {*BUILT_IN, EVERY_TOOL} and not rule.tool.startswith(MCP_PREFIX):
         near = difflib.get_close_matches(rule.tool, BUILT_IN, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(BUILT_IN)}"
         yield ConfigIssue((rule.verdict,), f"is not a tool; {hint}")
@@ -225,60 +224,13 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
 
 
 def _unusable(server: McpServerSettings) -> Iterator[ConfigIssue]:
-    """Check it as the tools read it, so that errors show before the server starts."""
-    from holdfast.tools.mcp.config import BadMcpServer
+    """Check it as its tools read it, so that errors show before the server starts."""
+    from holdfast.config.mcp_servers import BadMcpServer, mcp_config  # few configurations have one
 
     try:
         mcp_config(server)
     except BadMcpServer as error:
         yield ConfigIssue((), f"can't be used: {error}")
-
-
-def mcp_config(server: McpServerSettings) -> "McpServerConfig":
-    """The configured server as the tools know it; raises BadMcpServer."""
-    from holdfast.tools.mcp.config import McpServerConfig
-
-    return McpServerConfig(
-        name=server.name,
-        command=server.command,
-        url=server.url,
-        env={name: str(value) for name, value in server.env.items()},
-        headers={name: str(value) for name, value in server.headers.items()},
-        transport=server.transport,
-        oauth=_oauth(server.oauth),
-        roots=server.roots,
-        access=_access(server.sandbox),
-    )
-
-
-def _oauth(oauth: McpOAuthSettings) -> "McpOAuthConfig | None":
-    from holdfast.tools.mcp.config import McpOAuthConfig
-
-    if oauth == McpOAuthSettings():
-        return None
-    return McpOAuthConfig(
-        client_id=oauth.client_id,
-        client_secret=str(oauth.client_secret),
-        client_metadata_url=oauth.client_metadata_url,
-        issuer=oauth.issuer,
-        scope=oauth.scope,
-        redirect_port=oauth.redirect_port,
-    )
-
-
-def _access(sandbox: McpSandboxSettings) -> "ServerAccess | None":
-    from holdfast.sandbox.profile import ServerAccess
-
-    if sandbox.mode == "off":
-        return None
-    network = sandbox.network
-    return ServerAccess(
-        network=network if isinstance(network, str) else "hosts",
-        hosts=() if isinstance(network, str) else network,
-        write=sandbox.write,
-        read=sandbox.read,
-        caches=sandbox.caches,
-    )
 
 
 def _relay(settings: Settings) -> Iterator[ConfigIssue]:
@@ -314,6 +266,8 @@ def _is_this_server(base_url: str, server: ServerSettings) -> bool:
 
 
 def _together(settings: Settings) -> Iterator[ConfigIssue]:
+    for section, feature in absent_features(settings).items():
+        yield ConfigIssue((section,), f"needs the feature {feature}, which isn't installed")
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)

@@ -12,8 +12,8 @@ from holdfast.config.value_formats import shown_database
 from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.policy.mcp_names import labels
 from holdfast.policy.tool_names import BUILT_IN
-from holdfast.tools.mcp.names import labels
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry

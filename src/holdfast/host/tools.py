@@ -1,9 +1,9 @@
-"""The tools of a server: the built-in ones, those of MCP servers, and the processes they leave behind."""
+"""The tools of a server: the built-in ones, those of features, and the processes they leave behind."""
 
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
-from holdfast.config.consistency import mcp_config
+from holdfast.catalog import FEATURES
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.feature import SessionTools, ToolsContext
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from holdfast.policy.lifts import Containment
     from holdfast.policy.shell.wrappers import ScriptStep
     from holdfast.sandbox.confinement import Confiner
-    from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.files.secret_files import SecretFiles
-    from holdfast.tools.mcp.config import McpServerConfig
-    from holdfast.tools.mcp.servers import McpServers, ServerPlace
     from holdfast.tools.shell.command_reader import CommandReader
     from holdfast.tools.shell.keeper import Keeper
 
@@ -64,12 +61,11 @@ class HostTools(Struct, frozen=True):
     """The tools and what they share."""
 
     registry: Registry
-    from_mcp: Callable[[], Sequence[Tool]]
+    session_tools: Mapping[str, SessionTools]  # by feature
     workspace: Path  # the configured one, links resolved
     workspaces: Workspaces
     opening: "Opening[OpenedTools]"
     protected: ProtectedPaths
-    brought: BroughtServers
     background: Background
     tasks: BackgroundTasks
 
@@ -104,7 +100,7 @@ async def open_tools(
     keeper: "Keeper | None" = None,
     further: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
 ) -> AsyncGenerator[HostTools]:
-    """Open what tools share; leaving ends MCP servers and keeps background processes running.
+    """Open what tools share; leaving closes session tools and keeps background processes running.
 
     When `opening` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
     the groups that `further` makes. `config` is the configuration file, if any; the file tools never open it.
@@ -126,24 +122,27 @@ async def open_tools(
         return open_all(settings, world, registry, further=further)
 
     opening = Opening(opened)
-    mcp = _McpHost(settings, environment, lambda: opening.result().confiner.sandbox, kept_out)
+    context = ToolsContext(settings, clock, environment, kept_out, lambda: opening.result().confiner.sandbox)
     try:
         async with (
             BackgroundTasks() as tasks,
             orphans_adopted(OrphanReaper(), tasks),
             _kept(keeper, tasks),
-            mcp.configured() as from_mcp,
-            mcp.brought(clock) as brought,
-            aclosing(opening),  # first, so that no MCP server waits for it any more
+            AsyncExitStack() as stack,
+            aclosing(opening),  # first, so that no session tool waits for it any more
         ):
+            session_tools = {
+                one.name: await stack.enter_async_context(one.part(one.session_tools)(context))
+                for one in FEATURES.values()
+                if one.session_tools
+            }
             yield HostTools(
                 registry,
-                from_mcp,
+                session_tools,
                 workspace,
                 partial(Workspace, kept_out=kept_out),
                 opening,
                 protected,
-                brought,
                 processes,
                 tasks,
             )
@@ -170,54 +169,6 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
     """The real paths of what no tool opens."""
     own = (*own_folders(settings), *((config,) if config else ()))
     return tuple(os.path.realpath(path) for path in own)
-
-
-class _McpHost(Struct, frozen=True):
-    """Connects MCP servers of this Holdfast."""
-
-    settings: Settings
-    environment: dict[str, str]
-    sandbox: "Callable[[], Sandbox]"  # blocks until it's tested
-    kept_out: tuple[str, ...]
-
-    def servers(self, owner: str, configs: "Sequence[McpServerConfig]") -> "McpServers":
-        """The servers, not connected yet; looks at files, but only once, when the first is started."""
-        from holdfast.sandbox.server_profiles import ServerProfiles
-        from holdfast.tools.mcp.confined import ServerConfiner
-        from holdfast.tools.mcp.servers import McpServers
-
-        folder = self.settings.data_dir / "sandbox" / "mcp"
-        profiles = ServerProfiles(Path.home(), folder, own=self.kept_out)
-        return McpServers(
-            configs,
-            environment=self.environment,
-            owner=owner,
-            confiner=ServerConfiner(self.sandbox, profiles),
-            place=server_place(self.settings),
-        )
-
-    @asynccontextmanager
-    async def configured(self) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
-        """The tools of the configured servers."""
-        if not self.settings.mcp_servers:
-            yield tuple
-            return
-        configs = [mcp_config(server) for server in self.settings.mcp_servers]
-        made = await asyncio.to_thread(self.servers, str(self.settings.data_dir), configs)
-        async with made as servers:
-            yield servers.snapshot
-
-    def brought(self, clock: Clock) -> BroughtServers:
-        """What clients bring for their sessions."""
-        data_dir = self.settings.data_dir
-        return BroughtServers(lambda whose, configs: self.servers(f"{data_dir}/{whose}", configs), clock)
-
-
-def server_place(settings: Settings) -> "ServerPlace":
-    """Where MCP servers belong: the workspace, and the folder that keeps sign-ins."""
-    from holdfast.tools.mcp.servers import ServerPlace
-
-    return ServerPlace(settings.workspace, settings.data_dir / "mcp-sign-ins")
 
 
 OUTPUT_BYTES_MAX = 64 * 1024

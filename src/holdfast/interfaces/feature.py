@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from holdfast.folds.run_view import RunView
     from holdfast.interfaces.clock import Clock
     from holdfast.interfaces.journal import Store
-    from holdfast.interfaces.tool import ToolResult
+    from holdfast.interfaces.tool import Tool, ToolResult
+    from holdfast.sandbox.sandbox import Sandbox
     from holdfast.values import Outcome, RunSettings
 
+SessionTools: TypeAlias = "Callable[[str], Sequence[Tool]]"
 InLoopTool: TypeAlias = "Callable[[ToolAsked], Awaitable[ToolResult]]"
 
 
@@ -36,6 +38,16 @@ class FeatureContext(Struct, frozen=True):
     settings: "Settings"
     store: "Store"
     clock: "Clock"
+
+
+class ToolsContext(Struct, frozen=True):
+    """The inputs of a feature's session tools."""
+
+    settings: "Settings"
+    clock: "Clock"
+    environment: Mapping[str, str]  # of child processes, without secrets
+    kept_out: tuple[str, ...]  # paths that no tool opens
+    sandbox: "Callable[[], Sandbox]"  # blocks until it's tested
 
 
 class DoctorContext(Struct, frozen=True):
@@ -185,6 +197,10 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Tools for every run: `(context: FeatureContext) -> Sequence[Tool]`.
     tools: str = ""
+
+    # Tools that change while the server runs: `(context: ToolsContext) -> AsyncContextManager[SessionTools]`.
+    # `AgentDeps.session_tools[name]` is called with a session's id before each use.
+    session_tools: str = ""
 
     # Commands of `holdfast`, by name: a `typer.Typer` for a group, or a function (its first line is help).
     commands: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -9,6 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from features.mcp_client.locked import Locked, locked
+from features.mcp_client.web import Web, serving
 from holdfast import events as e
 from holdfast.chaos import (
     ChaosServer,
@@ -26,18 +28,18 @@ from holdfast.chaos import (
 from holdfast.cli.doctor import machine
 from holdfast.cli.doctor.command import ColourReport, JsonReport, PlainReport, ask_nobody, doctor, examine
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note
-from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ADVICE, ask_targets
 from holdfast.config.load import load_configuration
 from holdfast.config.settings import ServerSettings, Settings
+from holdfast.features.mcp_client.doctor import check_servers
 from holdfast.host.data_dir import announce
 from holdfast.host.lock import DirectoryLock
+from holdfast.interfaces.feature import DoctorContext
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target
 from holdfast.values import FilePart
-from tools.mcp.locked import Locked, locked
-from tools.mcp.web import Web, serving
 
 KEY = "sk-of-the-doctors-test"
 CONFIG = """
@@ -275,14 +277,16 @@ async def test_servers_at_a_url_are_tried_and_a_sign_in_is_named(config: Path) -
         tables.append(table.format("gone", "http://127.0.0.1:9/mcp"))
         await asyncio.to_thread(config.write_text, before + "".join(tables))
         settings = (await asyncio.to_thread(load_configuration, {"config": str(config)})).settings
-        findings = {finding.name: finding for finding in await ask_servers(settings)}
+        online = DoctorContext(settings, SystemClock(), is_offline=False)
+        findings = {finding.name: finding for finding in await check_servers(online)}
     assert (findings["MCP server free"].state, findings["MCP server free"].text) == (
         "ok",
         "connected; 1 tool",
     )
     assert findings["MCP server shut"].advice == "run `holdfast mcp-sign-in shut`"
     assert "no connection to http://127.0.0.1:9" in findings["MCP server gone"].text
-    assert [one.state for one in await ask_no_server(settings)] == ["note"] * 3
+    offline = DoctorContext(settings, SystemClock(), is_offline=True)
+    assert [one.state for one in await check_servers(offline)] == ["note"] * 3
 
 
 def test_on_a_terminal_a_finding_has_a_mark_and_its_advice_below(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,19 +25,19 @@ from acp.schema import (
 )
 
 from features.acp.editor import Editor, desk, prompted
+from features.mcp_client.scene import ENVIRONMENT, QUICK, raw
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.features.acp.agent import EditorAgent
+from holdfast.features.mcp_client.servers import McpServers
+from holdfast.features.mcp_client.session_tools import ClientServers, McpTools
 from holdfast.features.plans.tools import UpdatePlan
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
-from holdfast.tools.mcp.brought import BroughtServers
-from holdfast.tools.mcp.servers import McpServers
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
-from tools.mcp.scene import ENVIRONMENT, QUICK, raw
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 QUESTION = [CallTool(ASK_USER, {"text": "Which?"})]
@@ -192,12 +192,15 @@ async def test_an_editors_mcp_server_is_a_tool_of_its_session_alone(tmp_path: Pa
     call = [CallTool("mcp__raw__echo", {"text": "hello"})]
     owned = partial(McpServers, environment=ENVIRONMENT, patience=QUICK)
     async with (
-        BroughtServers(lambda owner, configs: owned(configs, owner=owner), SystemClock()) as brought,
+        ClientServers(lambda owner, configs: owned(configs, owner=owner), SystemClock()) as of_clients,
         desk(
             call,
             [Say("Echoed.")],
             [Say("Nothing.")],
-            setting=Setting(judge=AsksAbout(frozenset({"mcp__raw__echo"})), brought=brought),
+            setting=Setting(
+                judge=AsksAbout(frozenset({"mcp__raw__echo"})),
+                session_tools={"mcp_client": McpTools(of_clients)},
+            ),
         ) as made,
     ):
         editor = Editor("once")
@@ -216,7 +219,7 @@ async def test_an_editors_mcp_server_is_a_tool_of_its_session_alone(tmp_path: Pa
                 cwd=str(tmp_path), mcp_servers=[AcpMcpServer(type="acp", name="inside", server_id="1")]
             )
         await agent.close()
-        assert brought.tools(opened.session_id) == []
+        assert of_clients.tools(opened.session_id) == []
 
 
 async def test_in_plan_mode_the_plan_is_shown_and_accepted_in_the_editor() -> None:

@@ -15,7 +15,6 @@ from holdfast.catalog import FEATURES
 from holdfast.cli.doctor import machine, store
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
-from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
 from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
@@ -39,13 +38,13 @@ MARKS: Mapping[State, tuple[str, str]] = {
 
 
 async def ask_outside(settings: Settings) -> Sequence[DoctorFinding]:
-    """Check MCP servers and features."""
-    return [*await ask_servers(settings), *await _of_features(settings, offline=False)]
+    """Run the checks of features."""
+    return await _of_features(settings, offline=False)
 
 
 async def ask_nobody_outside(settings: Settings) -> Sequence[DoctorFinding]:
     """The same without calling any other program."""
-    return [*await ask_no_server(settings), *await _of_features(settings, offline=True)]
+    return await _of_features(settings, offline=True)
 
 
 async def _of_features(settings: Settings, *, offline: bool) -> Sequence[DoctorFinding]:
@@ -136,8 +135,7 @@ def examine(
     yield machine.sandbox(settings)
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
-    yield from machine.programs(settings)
-    with report.busy("checking features and other servers"):
+    with report.busy("checking features"):
         others = asyncio.run(_answers(ask_others, settings))
     yield from others
     if loaded.is_demo:

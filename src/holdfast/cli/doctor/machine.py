@@ -93,21 +93,6 @@ def page() -> DoctorFinding:
     )
 
 
-def programs(settings: Settings) -> list[DoctorFinding]:
-    """Whether the programs of MCP servers can be started."""
-    return [
-        ok(f"MCP server {server.name}", f"runs {found}")
-        if (found := shutil.which(server.command[0]))
-        else fault(
-            f"MCP server {server.name}",
-            f"program not found: {server.command[0]}",
-            "install it, or fix `command` in the configuration",
-        )
-        for server in settings.mcp_servers
-        if server.command
-    ]
-
-
 def daemons(bash: str = BASH) -> DoctorFinding:
     """Whether processes that a tool left running can be found after a crash."""
     why = why_daemons_hide(bash)

@@ -2,4 +2,8 @@
 
 from holdfast.interfaces.feature import Feature
 
-FEATURE = Feature(name="acp", commands={"acp": "commands:acp"})
+FEATURE = Feature(
+    name="acp",
+    requires=("mcp_client",),  # editors supply MCP servers
+    commands={"acp": "commands:acp"},
+)

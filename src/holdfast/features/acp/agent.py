@@ -135,7 +135,7 @@ class EditorAgent:
         session_id = new_session_id()
         await asked(self._attached.client.create_session(session_id, workspace=cwd, origin=CHAT))
         session = self._open(session_id, cwd)
-        await self._bring(session, mcp_servers)
+        await self._connect(session, mcp_servers)
         return NewSessionResponse(
             session_id=session.session_id,
             modes=mode_state(session.mode),
@@ -153,7 +153,7 @@ class EditorAgent:
         """Open a session and tell all of it; what happens from then on follows."""
         del additional_directories, kwargs
         session = await self._reopen(session_id, cwd, tells=True)
-        await self._bring(session, mcp_servers)
+        await self._connect(session, mcp_servers)
         return LoadSessionResponse(
             modes=mode_state(session.mode), config_options=await self._options(session)
         )
@@ -169,7 +169,7 @@ class EditorAgent:
         """Open a session whose past the editor has; what happens from now on follows."""
         del additional_directories, kwargs
         session = await self._reopen(session_id, cwd, tells=False)
-        await self._bring(session, mcp_servers)
+        await self._connect(session, mcp_servers)
         return ResumeSessionResponse(
             modes=mode_state(session.mode), config_options=await self._options(session)
         )
@@ -274,9 +274,9 @@ class EditorAgent:
             raise
         return session
 
-    async def _bring(self, session: EditorSession, given: list[GivenServer] | None) -> None:
+    async def _connect(self, session: EditorSession, given: list[GivenServer] | None) -> None:
         try:
-            await session.bring_servers(given or [])
+            await session.connect_servers(given or [])
         except RequestError:
             await self._sessions.pop(session.session_id).close()
             raise

@@ -1,4 +1,4 @@
-"""The MCP servers that an editor passes on: the server has them for the session while it is open here."""
+"""The MCP servers of an editor, which Holdfast connects for a session while the editor has it open."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,20 +6,22 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TypeAlias
 
+import msgspec
 from acp import RequestError
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
-from holdfast.api.sessions import BringServersRequest, BroughtServer, BroughtServersShown
-from holdfast.client.client import Client
+from holdfast.client.client import Client, in_path
 from holdfast.client.errors import ClientError, Refused
+from holdfast.client.exchange import ClientRequest
+from holdfast.features.mcp_client.bodies import BringServersRequest, BroughtServer, BroughtServersShown
 
 GivenServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
-RENEWALS = 3  # while what was brought lasts
+RENEWALS = 3  # within a lease
 AGAIN_S = 2.0
 
 
-def brought_server(given: GivenServer) -> BroughtServer:
-    """A server as Holdfast's own server takes it; raises RequestError for a kind that it can't connect."""
+def _supplied(given: GivenServer) -> BroughtServer:
+    """Convert a server. Raises RequestError for a kind that Holdfast can't connect."""
     match given:
         case McpServerStdio():
             env = {one.name: one.value for one in given.env or ()}
@@ -34,22 +36,22 @@ def brought_server(given: GivenServer) -> BroughtServer:
 
 
 class EditorServers:
-    """Brings an editor's servers for one session, and renews them until it is closed."""
+    """Supplies an editor's servers to one session, and renews them until closed."""
 
     def __init__(self, client: Client, session_id: str) -> None:
         self._client = client
         self._session_id = session_id
         self._client_id = f"acp-{token_hex(8)}"
-        self._wanted = BringServersRequest([])
+        self._supplied = BringServersRequest([])
         self._renewing: asyncio.Task[None] | None = None
 
-    async def bring(self, given: Sequence[GivenServer], cwd: str) -> list[str]:
-        """Connect them; what to tell the person, if some can't be. Raises RequestError."""
+    async def connect(self, given: Sequence[GivenServer], cwd: str) -> list[str]:
+        """Connect servers, and return a notice for each that isn't connected. Raises RequestError."""
         if not given:
             return []
-        self._wanted = BringServersRequest([brought_server(one) for one in given], cwd)
+        self._supplied = BringServersRequest([_supplied(one) for one in given], cwd)
         try:
-            found = await self._put(self._wanted)
+            found = await self._put(self._supplied)
         except Refused as error:
             text = f"The editor's MCP servers can't be used: {error}"
             raise RequestError.invalid_params({"details": text}) from error
@@ -62,27 +64,29 @@ class EditorServers:
             if one.state != "connected"
         ]
 
-    async def _put(self, wanted: BringServersRequest) -> BroughtServersShown:
-        return await self._client.bring_servers(self._session_id, self._client_id, wanted)
+    async def _put(self, servers: BringServersRequest) -> BroughtServersShown:
+        path = f"/api/sessions/{in_path(self._session_id)}/mcp-servers/{in_path(self._client_id)}"
+        body: dict[str, object] = msgspec.to_builtins(servers)
+        return await self._client.send(ClientRequest("PUT", path, body, token_hex(16)), BroughtServersShown)
 
     async def renew(self) -> None:
-        """Make sure of them before a run begins: a server that was restarted has forgotten them."""
+        """Renew before a run begins: after a restart, the server no longer has them."""
         if self._renewing is not None:
             with suppress(ClientError):  # then the run can't begin either, and says why
-                await self._put(self._wanted)
+                await self._put(self._supplied)
 
     async def _keep(self, every_s: float) -> None:
         pause_s = every_s
         while True:
             await asyncio.sleep(pause_s)
             try:
-                await self._put(self._wanted)
+                await self._put(self._supplied)
                 pause_s = every_s
             except ClientError:
                 pause_s = AGAIN_S  # the server is being restarted
 
     async def close(self) -> None:
-        """Let them end."""
+        """Disconnect the servers."""
         if self._renewing is None:
             return
         self._renewing.cancel()

@@ -157,9 +157,9 @@ class EditorSession:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def bring_servers(self, given: Sequence[GivenServer]) -> None:
+    async def connect_servers(self, given: Sequence[GivenServer]) -> None:
         """Use the editor's MCP servers in this session; raises RequestError."""
-        self._notices += await self._servers.bring(given, self._workspace)
+        self._notices += await self._servers.connect(given, self._workspace)
 
     async def open(self, *, tells: bool) -> None:
         """Read the log so far, and send it if requested; then stream new events."""

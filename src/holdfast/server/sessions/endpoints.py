@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.routing import Endpoint
-from holdfast.server.sessions.brought_servers import BroughtServerRoutes
 from holdfast.server.sessions.children import ChildRoutes
 from holdfast.server.sessions.log import SessionLogRoutes
 from holdfast.server.sessions.processes import ProcessRoutes
@@ -27,7 +26,6 @@ def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
         "sessions.change": sessions.change,
         "sessions.move": sessions.move,
         "sessions.put_mode": sessions.put_mode,
-        "sessions.put_servers": BroughtServerRoutes(deps).put,
         "sessions.delete": sessions.delete,
         "sessions.undelete": sessions.undelete,
         "sessions.children": children.tree,

@@ -1,0 +1,313 @@
+"""One connection to an MCP server: handshake, list of tools, calls, the server's requests, and its end."""
+
+import asyncio
+from collections.abc import Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
+from contextvars import copy_context
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from mcp import ClientSession, MCPError
+from mcp.client.context import ClientRequestContext
+from mcp.client.subscriptions import listen
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+    InputRequest,
+    InputRequiredResult,
+    InputResponse,
+    ListRootsResult,
+    PaginatedRequestParams,
+    Root,
+    Tool,
+)
+from mcp.types.jsonrpc import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
+from pydantic import TypeAdapter
+
+from holdfast import __version__
+from holdfast.config.mcp_servers import McpServerConfig
+from holdfast.features.mcp_client.flow import CUT_OFF, NOT_SENT, Incoming, Metered, Outgoing
+from holdfast.features.mcp_client.forms import BadForm
+from holdfast.features.mcp_client.open_call import CURRENT_CALL, OpenCall
+from holdfast.features.mcp_client.tasks import EXTENSION, TTL_MS, TaskFollower, TaskState, handle_of
+from holdfast.features.mcp_client.tool_specs import plain
+from holdfast.tools.offload import settle
+
+if TYPE_CHECKING:
+    from mcp.shared.transport_context import TransportContext
+
+PAGES_MAX = 50
+TOOLS_MAX = 256
+ROUNDS_MAX = 20  # in which a server asks for more input for one call
+_HEADER_MISMATCH = -32020
+# How servers that speak only the newest revision answer a greeting of the older ones.
+NOT_GREETED_SO = frozenset({METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, _HEADER_MISMATCH, INVALID_PARAMS})
+_WAIT_S = 0.25  # before a call is repeated that the server wants repeated without input
+Answer: TypeAlias = CallToolResult
+_ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult | TaskState))
+
+
+class WantedCall(Struct, frozen=True):
+    """A call: the server's own name of a tool, and its arguments."""
+
+    tool: str
+    args: Mapping[str, object]
+    as_task: bool = False  # the tool works in no other way
+
+
+class McpConnection:
+    """An SDK session and its state; one task, its owner, enters and leaves it.
+
+    `news` tells the owner that one of the flags has changed.
+    """
+
+    def __init__(self, config: McpServerConfig, *, workspace: Path) -> None:
+        self.news = asyncio.Event()
+        self.over = ""  # why it is over
+        self.tools_changed = False
+        self.entered = False  # it answered once
+        self.suspect = False  # a call was given up, so the server may be hanging
+        self.calls: set[asyncio.Task[Answer]] = set()
+        self._config = config
+        self._workspace = workspace
+        self._open: list[OpenCall] = []
+        self._buried = asyncio.Event()
+        self._session: ClientSession | None = None
+        self._dispatcher: JSONRPCDispatcher[TransportContext] | None = None
+
+    async def enter(
+        self, stack: AsyncExitStack, *, incoming: Incoming, outgoing: Outgoing
+    ) -> tuple[Tool, ...]:
+        """Do the handshake and ask for the tools; the stack closes what this opens."""
+        stream = Metered(incoming, tools_changed=self._note_change, over=lambda: self.end("it hung up"))
+        self._dispatcher = JSONRPCDispatcher(stream, outgoing)
+        session = ClientSession(
+            dispatcher=self._dispatcher,
+            extensions={EXTENSION: {}},
+            client_info=Implementation(name="holdfast", version=__version__),
+            elicitation_callback=self._elicited,
+            list_roots_callback=self._roots if self._config.roots == "workspace" else None,
+        )
+        self._session = await stack.enter_async_context(session)
+        await _greeted(session)
+        tools = await self.listed()
+        capabilities = session.server_capabilities
+        changing = capabilities and capabilities.tools and capabilities.tools.list_changed
+        if changing and session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            # A server of this era tells of changes only where somebody listens; `Metered` hears them.
+            await stack.enter_async_context(listen(session, tools_list_changed=True))
+        self.entered = True
+        return tools
+
+    def end(self, why: str) -> None:
+        """Mark it as over; the first reason is kept."""
+        self.over = self.over or why
+        self.news.set()
+
+    def bury(self, why: str) -> None:
+        """Set how it ended, now that everything is known."""
+        self.over = why
+        self._buried.set()
+
+    async def epitaph(self, *, within_s: float) -> str:
+        """Why it is over, as far as known within that time; empty if it is not over."""
+        if self.over:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._buried.wait()
+        return self.over
+
+    def _note_change(self) -> None:
+        self.tools_changed = True
+        self.news.set()
+
+    async def listed(self) -> tuple[Tool, ...]:
+        """The server's tools from all pages, up to a limit."""
+        session = self.session
+        tools: list[Tool] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            params = PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+            with self.noting_the_end():
+                page = await session.list_tools(params=params)
+            tools += page.tools
+            cursor = page.next_cursor
+            if cursor is None or len(tools) >= TOOLS_MAX:
+                break
+        return tuple(tools[:TOOLS_MAX])
+
+    async def answers(self) -> bool:
+        """Whether the server responds at all."""
+        try:
+            await self.session.send_ping()
+        except MCPError as error:
+            return error.code not in {NOT_SENT, CUT_OFF, CONNECTION_CLOSED}
+        except ValueError:
+            return True  # nonsense is an answer too
+        return True
+
+    def call(self, wanted: WantedCall, opened: OpenCall, *, progress: ProgressFnT) -> asyncio.Task[Answer]:
+        """Start a call; its task raises MCPError, or ValueError for an invalid response."""
+        context = copy_context()
+        context.run(CURRENT_CALL.set, opened)
+        called = self._called(wanted, opened, progress=progress)
+        task = asyncio.create_task(called, name=f"mcp call {wanted.tool[:40]}", context=context)
+        self.calls.add(task)
+        task.add_done_callback(self.calls.discard)
+        self._open.append(opened)
+        task.add_done_callback(lambda _: self._open.remove(opened))
+        return task
+
+    async def give_up(self, call: asyncio.Task[Answer], *, within_s: float) -> None:
+        """Send a cancellation to the server, with a time limit."""
+        call.cancel()
+        self.suspect = True
+        self.news.set()
+        await settle(call, within_s=within_s)
+
+    async def _called(self, wanted: WantedCall, opened: OpenCall, *, progress: ProgressFnT) -> Answer:
+        if self.over:
+            raise MCPError(NOT_SENT, self.over)
+        is_legacy = self.session.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        if wanted.as_task and is_legacy:
+            task = await self._task_of(wanted)
+            return await self._followed(task, opened, is_extension=False, progress=progress)
+        params = CallToolRequestParams(name=wanted.tool, arguments=dict(wanted.args))
+        for turn in range(ROUNDS_MAX):
+            answer = await self._sent(params, progress=progress, is_first=turn == 0)
+            if isinstance(answer, CallToolResult):
+                return answer
+            if isinstance(answer, TaskState):
+                return await self._followed(answer, opened, is_extension=True, progress=progress)
+            if not answer.input_requests:
+                await asyncio.sleep(_WAIT_S)
+            responses = {
+                key: await self.input_response(one, opened)
+                for key, one in (answer.input_requests or {}).items()
+            }
+            params = CallToolRequestParams(
+                name=wanted.tool,
+                arguments=dict(wanted.args),
+                input_responses=responses or None,
+                request_state=answer.request_state,
+            )
+        raise MCPError(INVALID_REQUEST, f"it requested more input {ROUNDS_MAX} times")
+
+    async def _sent(
+        self, params: CallToolRequestParams, *, progress: ProgressFnT, is_first: bool
+    ) -> CallToolResult | InputRequiredResult | TaskState:
+        # Not session.call_tool: that checks the result against the server's own schema, on this loop, with
+        # whatever regular expressions are in it.
+        request = CallToolRequest(params=params)
+        try:
+            with self.noting_the_end():
+                return await self.session.send_request(request, _ANSWER, progress_callback=progress)
+        except MCPError as error:
+            if error.code == NOT_SENT and not is_first:
+                raise MCPError(CUT_OFF, error.message) from error  # it has seen the call before
+            raise
+
+    async def _task_of(self, wanted: WantedCall) -> TaskState:
+        """Call a tool that must be called as a task; the SDK takes no such answer for one to a call."""
+        assert self._dispatcher is not None, "it is entered first"
+        params = {"name": wanted.tool, "arguments": dict(wanted.args), "task": {"ttl": TTL_MS}}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.session.protocol_version or ""}
+        with self.noting_the_end():
+            raw = await self._dispatcher.send_raw_request("tools/call", params, {"headers": headers})
+        return handle_of(raw)
+
+    async def _followed(
+        self, task: TaskState, opened: OpenCall, *, is_extension: bool, progress: ProgressFnT
+    ) -> Answer:
+        opened.task_id = task.task_id
+        shown = plain(task.task_id, chars_max=200)
+        await opened.call.say(f"The server runs this as task {shown}.\n", stream="progress")
+        follower = TaskFollower(
+            self.session, ask=lambda one: self.input_response(one, opened), progress=progress
+        )
+        return await follower.result(task, is_extension=is_extension)
+
+    async def input_response(self, wanted: InputRequest, opened: OpenCall) -> InputResponse:
+        """The answer to what the server wants to know for a call; raises MCPError."""
+        context = ClientRequestContext(session=self.session, request_id="input")
+        before = CURRENT_CALL.set(opened)
+        try:
+            response = await self.session.dispatch_input_request(context, wanted)
+        finally:
+            CURRENT_CALL.reset(before)
+        if isinstance(response, ErrorData):
+            raise MCPError.from_error_data(response)
+        return response
+
+    async def _elicited(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
+        del context
+        asking = self._asking()
+        if asking is None:
+            why = "Holdfast prompts users only for tool calls, and can't tell which call this is for"
+            return ErrorData(code=INVALID_REQUEST, message=why)
+        try:
+            return await asking.elicit(params)
+        except BadForm as error:
+            return ErrorData(code=INVALID_REQUEST, message=f"Holdfast can't show this: {error}")
+
+    async def _roots(self, context: ClientRequestContext) -> ListRootsResult:
+        del context
+        asking = self._asking()
+        workspace = asking.call.workspace if asking else self._workspace
+        return ListRootsResult(roots=[Root(uri=workspace.absolute().as_uri(), name=workspace.name)])  # pyright: ignore[reportArgumentType]
+
+    def _asking(self) -> OpenCall | None:
+        """The call that a request of the server belongs to; None rather than a guess.
+
+        Over HTTP the request arrives on the call's own stream. Elsewhere nothing says which call it is for:
+        a person of one session must not see, or answer, what was asked for another.
+        """
+        current = CURRENT_CALL.get()
+        if current in self._open:
+            return current
+        sessions = {one.call.session_id for one in self._open}
+        return self._open[-1] if len(sessions) == 1 else None
+
+    @contextmanager
+    def noting_the_end(self) -> Generator[None]:
+        """Note that the server is gone if a request could not be sent."""
+        try:
+            yield
+        except MCPError as error:
+            if error.code == NOT_SENT:
+                self.end(error.message)
+            raise
+
+    @property
+    def session(self) -> ClientSession:
+        """The SDK's session, which is there once it is entered."""
+        assert self._session is not None, "it is entered first"
+        return self._session
+
+
+async def _greeted(session: ClientSession) -> None:
+    try:
+        await session.initialize()
+    except MCPError as error:
+        # Old servers take a first message that is not this greeting badly, so the newer one comes second.
+        if error.code not in NOT_GREETED_SO:
+            raise
+        await session.discover()

@@ -1,0 +1,186 @@
+"""The process of an MCP server: one thread starts it, reads its standard error and reaps it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+from typing_extensions import override
+
+from holdfast.tools.offload import settle
+from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.marker import Marker, marked
+from holdfast.tools.shell.process import Command, started
+from holdfast.tools.shell.process_table import ProcessEntry
+from holdfast.tools.shell.pump import Pump, Sink, Wake
+from holdfast.tools.shell.reaper import reap_adopted
+from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
+from holdfast.tools.shell.tags import put_tag
+
+ERRORS_BYTES_MAX = 8 * 1024
+_DRAIN_S = 0.3
+_SHOWN_CHARS = 500
+
+
+class McpPatience(Struct, frozen=True, kw_only=True):
+    """How long each wait for a server may take."""
+
+    connect_s: float = 30.0  # from its start to its list of tools
+    list_s: float = 30.0  # a list that is asked for again
+    ping_s: float = 5.0  # an unresponsive server is pinged
+    wait_s: float = 10.0  # a call waits so long for a server that is being started
+    cancel_s: float = 1.0  # a cancelled call waits so long for its cancellation to be written
+    exit_s: float = 1.0  # after its standard input was closed, before it is killed
+    relist_gap_s: float = 1.0  # between two lists, however often the server says that they changed
+    backoff_first_s: float = 0.5
+    backoff_max_s: float = 60.0
+    steady_s: float = 60.0  # who was connected for so long starts anew without having failed
+    kill: KillPatience = KillPatience()
+
+    def backoff_s(self, failures: int) -> float:
+        """How long to wait after this many (at least one) failures in a row."""
+        return min(self.backoff_first_s * 2.0 ** min(failures - 1, 30), self.backoff_max_s)
+
+
+class Exited(Struct, frozen=True, kw_only=True):
+    """How it ended; `code` is negative for a signal and None if it never started."""
+
+    code: int | None = None
+    error: str = ""
+    killed: bool = False  # by us
+    survivors: tuple[ProcessEntry, ...] = ()  # alive after KILL
+
+    def __str__(self) -> str:
+        if self.survivors:
+            return f"it can't be killed: {', '.join(map(str, self.survivors))}"
+        if self.code is None:
+            return f"it couldn't be started: {self.error}"
+        if self.code < 0:
+            return f"it was killed by {_signal(-self.code)}"
+        return f"it exited with code {self.code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # those of real time have no names
+
+
+class LastWords(Sink):
+    """The last part of standard error, however long that was."""
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+
+    @override
+    def take(self, data: bytes) -> bool:
+        self._tail += data[-ERRORS_BYTES_MAX:]
+        del self._tail[:-ERRORS_BYTES_MAX]
+        return False
+
+    def __str__(self) -> str:
+        text = cleaned(self._tail.decode("utf-8", "replace")).strip()
+        return text if len(text) <= _SHOWN_CHARS else "…" + text[-_SHOWN_CHARS:]
+
+
+class ServerProcess:
+    """A server's process; all methods run on the loop except those of the thread."""
+
+    def __init__(self, command: Command, *, marker: Marker, patience: McpPatience) -> None:
+        self._command = replace(command, environment=marked(command.environment, marker))
+        self._marker = marker
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._wake = Wake()
+        self.last_words = LastWords()
+        self.started: asyncio.Future[subprocess.Popen[bytes] | None] = self._loop.create_future()
+        self.ended: asyncio.Future[Exited] = self._loop.create_future()
+
+    def start(self) -> None:
+        """Start it; `started` returns its pipes, or None if `ended` says why there are none."""
+        threading.Thread(target=self._live_and_die, name="holdfast-mcp", daemon=True).start()
+
+    async def end(self) -> None:
+        """Wait until it and everything it started are dead; a cancellation is raised afterwards."""
+        self._wake.call()
+        patience = self._patience
+        within_s = patience.exit_s + patience.kill.term_s + patience.kill.kill_s + 5.0
+        await settle(self.ended, within_s=within_s)
+
+    # From here on: the thread.
+
+    def _live_and_die(self) -> None:
+        try:
+            exited = self._lived()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the end is awaited
+            caught = error
+            self._on_loop(lambda: self._over(lambda: self.ended.set_exception(caught)))
+        else:
+            self._on_loop(lambda: self._over(lambda: self.ended.set_result(exited)))
+
+    def _over(self, settle_it: Callable[[], None]) -> None:
+        settle_it()
+        self._wake.close()
+        if not self.started.done():
+            self.started.set_result(None)
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            self._wake.call()  # the loop is closed, so this server is no longer needed
+
+    def _lived(self) -> Exited:
+        try:
+            process = started(
+                self._command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, lifetime="connected"
+            )
+        except (OSError, ValueError) as error:
+            return Exited(error=str(error))
+        put_tag(process.pid, self._marker)
+        assert process.stdout is not None, "it was asked for"
+        assert process.stderr is not None, "it was asked for"
+        nonce = self._marker.nonce
+        scope = Scope(
+            belongs=lambda marker: marker.nonce == nonce,
+            leader=process.pid,
+            pipe_inode=os.fstat(process.stdout.fileno()).st_ino,
+            tags=frozenset({self._marker.tag}),
+            leader_waits=self._command.is_owned,
+        )
+        try:
+            with process.stderr as errors:
+                # Standard input and output now belong to the loop, which also closes them.
+                self._on_loop(lambda: self.started.set_result(process))
+                return self._watched(process, errors.fileno(), scope=scope)
+        except BaseException:
+            # A defect of ours must not leave a process behind either.
+            kill_scope(scope)
+            process.wait()
+            raise
+
+    def _watched(self, process: "subprocess.Popen[bytes]", errors_fd: int, *, scope: Scope) -> Exited:
+        pump = Pump(errors_fd, process.pid, wake=self._wake, sink=self.last_words)
+        try:
+            why = pump.until_exit(None)
+            if why == "woken":
+                os.read(self._wake.read_fd, 1)
+                why = pump.until_exit(time.monotonic() + self._patience.exit_s)
+            if why == "exited":
+                pump.drain(_DRAIN_S)
+            # Also after an exit: what it started must not outlive it.
+            survivors = kill_scope(scope, patience=self._patience.kill, meanwhile=pump.sip)
+            reap_adopted(scope)
+        finally:
+            pump.close()
+        # Reaped last: until then, no other process gets its pid or group.
+        code = process.poll() if survivors else process.wait()
+        if code is not None:
+            code = self._command.code(code)
+        return Exited(code=code, killed=why != "exited", survivors=survivors)
