@@ -16,7 +16,7 @@ from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
-from holdfast.agent.run_hooks import may_end, only_reads, unused_tools
+from holdfast.agent.run_hooks import may_end, unused_tools
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.system_context import CallContext
@@ -258,14 +258,12 @@ def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
     left_out = unused_tools(run)
     if run.settings.no_questions or run.settings.unattended:
         left_out.add(ASK_USER)
-    only_read = only_reads(run)
-    offered = [tool for tool in tools.all() if tool.traits.read_only or not only_read]
-    return [tool.spec for tool in offered if tool.spec.name not in left_out]
+    return [tool.spec for tool in tools.all() if tool.spec.name not in left_out]
 
 
 def _client_specs(run: Run) -> list[ToolSpec]:
     """The tools that the client brought, unless it wants none of them called now."""
-    if not run.client_tools or run.tool_choice == "none" or only_reads(run):
+    if not run.client_tools or run.tool_choice == "none":
         return []
     return [ToolSpec(tool.name, tool.description, tool.schema) for tool in run.client_tools]
 

@@ -58,7 +58,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
     skills = None if learned.skills is None else (*learned.skills.items(),)
     question = _Question(place, skills, learned.names, readers, has_environment=machine is not None)
     found = await deps.reads.shared(question, partial(_files, deps, question, machine))
-    skills_shown, sources = skills_text(found.skills, learned.message)
+    skills_shown, sources = skills_text(found.skills, learned.topic)
     facts = found.facts
     if machine is not None:
         facts = facts | session_facts(view.session, settings, machine, now_ms=log.now_ms())
@@ -88,6 +88,7 @@ class _Learned(Struct, frozen=True):
 
     answers: bool = False
     message: str = ""
+    topic: str = ""  # the session's first message: the choice of skills is the same in later runs
     names: tuple[str, ...] = ()  # the files that the message names as @path
     memory: str = ""
     skills: Mapping[str, str] | None = None  # what agents changed in skills; None: the run has none
@@ -103,8 +104,9 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
         memory = await memory_text(deps.memories, run.key, workspace, chat)
     if deps.skills is not None:
         skills = (await deps.memories.shown(skills_scope(run.key, chat))).texts
-    message = view.session.inbox.messages[run.message_id].text
-    return _Learned(True, message, names_in(message), memory, skills)
+    messages = view.session.inbox.messages
+    message, topic = messages[run.message_id].text, next(iter(messages.values())).text
+    return _Learned(True, message, topic, names_in(message), memory, skills)
 
 
 class _Question(NamedTuple):

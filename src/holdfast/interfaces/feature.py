@@ -113,8 +113,8 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # Instructions for the model, from the run's settings, or empty.
     instructions: "Callable[[RunSettings], str] | None" = None
 
-    # Makes the run read-only: the reason, which is the result of any other tool call, or empty. The model is
-    # offered only read-only tools, and its memories need a person's approval.
+    # Makes the run read-only: the reason, which is the result of any other tool call, or empty. The declared
+    # tools stay the same. The run's memories need a person's approval.
     only_reads: "Callable[[Run], str] | None" = None
 
     # The feature's own tools that the run has no use for now. The model isn't offered them.

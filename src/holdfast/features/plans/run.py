@@ -17,7 +17,7 @@ from holdfast.tools.arguments import arguments_hash, parsed
 from holdfast.values import Action, PlanStep, RunSettings
 
 PLAN_FIRST = (
-    "Plan mode: until the user accepts your plan you have only tools that read. Look at what you need to "
+    "Plan mode: until the user accepts your plan, only tools that read can run. Look at what you need to "
     "know, then call update_plan with the steps that you propose. The user may change them. Only when the "
     "result says that the plan is accepted, carry it out."
 )
