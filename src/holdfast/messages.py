@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -102,6 +103,8 @@ class ToolMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="tool", tag
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
+PARTS = attrgetter("parts")  # of a message, for `filter`: there can be thousands of messages
+_TOKENS = attrgetter("tokens")
 
 
 class ToolSpec(msgspec.Struct, frozen=True, dict=True):
@@ -151,7 +154,7 @@ class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             chars += len(tool.name) + len(tool.description) + len(tool.schema_json)
         if self.output is not None:
             chars += len(msgspec.json.encode(self.output.schema))
-        return chars // CHARS_PER_TOKEN + sum([message.tokens for message in self.messages])
+        return chars // CHARS_PER_TOKEN + sum(map(_TOKENS, self.messages))
 
     def owner_of(self, tool: str) -> ToolOwner:
         """Who runs a call of the tool."""

@@ -13,7 +13,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.interfaces.journal import JournalError
-from holdfast.messages import Message, UserMessage
+from holdfast.messages import PARTS, Message, UserMessage
 from holdfast.models.parts import is_picture_or_pdf, text_of
 from holdfast.policy.tool_names import READ_FILE, SHELL
 from holdfast.safe_text import safe_line
@@ -55,8 +55,8 @@ class Attachments:
     def _unknown(self, messages: tuple[Message, ...]) -> list[ImagePart | FilePart]:
         parts = {
             part.blob: part
-            for message in messages
-            if message.parts and isinstance(message, UserMessage)
+            for message in filter(PARTS, messages)
+            if isinstance(message, UserMessage)
             for part in message.parts
             if not isinstance(part, TextPart) and part.blob not in self._readable
         }

@@ -49,7 +49,7 @@ class AnswerWriter:
         self,
         sink: EventSink,
         *,
-        tool_ids: set[str],
+        tool_ids: Callable[[], set[str]],
         owner_of: Callable[[str], ToolOwner],
         before_first: Callable[[], None],
         bytes_max: int,
@@ -230,9 +230,10 @@ class AnswerWriter:
     def _ask(self, item: ItemClosed) -> AskedTool:
         # Some servers give every call the same id, or none; ours are unique within the run.
         tool_call_id = item.tool_call_id
-        if not tool_call_id or tool_call_id in self._tool_ids:
+        known = self._tool_ids()
+        if not tool_call_id or tool_call_id in known:
             tool_call_id = new_call_id()
-        self._tool_ids.add(tool_call_id)
+        known.add(tool_call_id)
         args = _object(item.text)
         if args is None:
             return AskedTool(tool_call_id, item.name, bad_args=item.text, opaque=item.opaque)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol, TypeAlias, assert_never
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from typing_extensions import override
 from holdfast.decisions import retry
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Compact, EventSink
-from holdfast.messages import AssistantMessage, ModelRequest, Said, Thought
+from holdfast.messages import PARTS, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
 from holdfast.models.target_states import TargetStates
@@ -85,7 +86,7 @@ class ConversationRequest(CallRequest):
         self._shared = shared
         self._blobs = blobs
         self._compact = compact
-        self._tool_ids = _ids_in(request)
+        self._begun_with = request
         self._compacted = compact is None
         self._cap_lowered = False
         self._forgot: set[str] = set()  # targets that refused their own earlier reasoning
@@ -152,11 +153,18 @@ class ConversationRequest(CallRequest):
     def receiver(self, sink: EventSink, target: Target, *, before_first: Callable[[], None]) -> AnswerWriter:
         return AnswerWriter(
             sink,
-            tool_ids=self._tool_ids,
+            tool_ids=lambda: self._tool_ids,
             owner_of=self._request.owner_of,
             before_first=before_first,
             bytes_max=self._request.answer_bytes_max,
         )
+
+    @cached_property
+    def _tool_ids(self) -> set[str]:
+        """The ids of all tool calls so far; only an answer with a tool call needs them."""
+        request = self._begun_with
+        answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
+        return set(request.spent_tool_ids).union(*[answer.tool_ids for answer in answers if answer.tool_ids])
 
     def _lower_cap(self, tokens_max: int | None) -> None:
         self._cap_lowered = True
@@ -168,7 +176,7 @@ class ConversationRequest(CallRequest):
         self._ask(replace(self._request, max_output_tokens=cap, reasoning_effort=effort))
 
     async def _attachments(self, request: ModelRequest) -> dict[str, bytes]:
-        parts = [part for message in request.messages if message.parts for part in message.parts]
+        parts = [part for message in filter(PARTS, request.messages) for part in message.parts]
         names = {part.blob for part in parts if isinstance(part, ImagePart | FilePart)}
         found = {name: await self._blob(name) for name in names}
         return {name: data for name, data in found.items() if data is not None}
@@ -195,8 +203,3 @@ def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:
 
 def _is_thought(item: Said, target: Target) -> bool:
     return isinstance(item, Thought) and item.target == target.name
-
-
-def _ids_in(request: ModelRequest) -> set[str]:
-    answers = [message for message in request.messages if isinstance(message, AssistantMessage)]
-    return set(request.spent_tool_ids).union(*[answer.tool_ids for answer in answers if answer.tool_ids])

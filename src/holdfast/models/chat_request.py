@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, repeat
+from operator import attrgetter
+from typing import cast
 
 import msgspec
 
@@ -128,6 +130,9 @@ def dialect_of(base_url: str) -> ChatDialect:
 _JOINED = frozenset({(UserMessage, UserMessage), (UserMessage, ToolMessage)})
 
 
+_ENCODED = attrgetter("encoded")
+
+
 class _Conversation:
     """Builds the messages: joins adjacent user messages, and sends what a tool shows as the user's."""
 
@@ -162,14 +167,14 @@ class _Conversation:
 
     def _known(self, messages: Sequence[Message]) -> list[bytes]:
         """The JSON of the first messages, up to the last that earlier requests ended a turn with."""
-        key = self._key
-        known = [message.encoded.get(key, b"") for message in messages]
-        count = known.index(b"") if b"" in known else len(known)
+        # There can be thousands.
+        known = list(map(dict[str, bytes].get, map(_ENCODED, messages), repeat(self._key)))
+        count = known.index(None) if None in known else len(known)
         while count and isinstance(messages[count - 1], UserMessage):
             count -= 1  # the next one may be joined to it
         if not _JOINED.isdisjoint(pairwise(map(type, messages[:count]))):
             return []
-        return known[:count]
+        return cast("list[bytes]", known[:count])
 
     def _add(self, message: Json) -> bytes:
         encoded = msgspec.json.encode(message)

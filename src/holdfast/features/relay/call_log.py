@@ -79,9 +79,10 @@ class LoggedReceiver(RelayReceiver):
     def __init__(self, inner: RelayReceiver, sink: LoggedEvents) -> None:
         self._inner = inner
         self._sink = sink
+        tool_ids = set[str]()
         self._writer = AnswerWriter(
             sink,
-            tool_ids=set(),
+            tool_ids=lambda: tool_ids,
             owner_of=lambda _: "client",
             before_first=lambda: None,
             bytes_max=ANSWER_BYTES_MAX,
