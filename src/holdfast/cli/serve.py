@@ -44,12 +44,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 # through as often as Python does by default, they cost a tenth of the server's time; a relayed call has about
 # a hundred.
 COLLECTED_AFTER = (50_000, 20, 20)
-M_ARENA_MAX = -8  # of glibc's mallopt
 
 
 def serve(flags: Mapping[str, object]) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; the exit code."""
-    _share_malloc_arena()
     show_step("Reading the settings and looking for local models")
     try:
         loaded = load_configuration(flags)
@@ -79,15 +77,6 @@ def serve(flags: Mapping[str, object]) -> int:
         echo_error(f"holdfast: {error}")
         return FAILED
     return OK
-
-
-def _share_malloc_arena() -> None:
-    """Make all threads allocate from one arena: glibc gives each its own, which wastes several megabytes."""
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(M_ARENA_MAX, 1)
 
 
 async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) -> None:
