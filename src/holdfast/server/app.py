@@ -24,7 +24,7 @@ from holdfast.journal.shared_notes import SharedNotes
 from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.session_modes import SessionModes
-from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.runner.supervisor import RunnerLimits, Supervisor, open_runs
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
@@ -37,7 +37,6 @@ from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import LazyEndpoints, RouteParts
-from holdfast.server.metrics import begin_figures
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
 from holdfast.server.peers.admission import PeerAdmission
@@ -92,7 +91,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
         load = (deps.keys.added.load, deps.sign_ins.load, deps.marks.load, deps.peers.open)
-        for part in (*load, partial(begin_figures, deps)):
+        for part in (*load, partial(_count_open_runs, deps)):
             await once_readable(part, deps.clock, waits_out=AWAY)
         _warn_of_limits_without_a_key(deps)
         if deps.peers.exist:
@@ -206,6 +205,11 @@ def _deps(
         modes=SessionModes(inbox, agent.judge, agent.clock),
         mode_access=ModeAccess(keys, options.mode_max),
     )
+
+
+async def _count_open_runs(deps: RouteDeps) -> None:
+    """Count the runs that an earlier process left open."""
+    deps.metrics.begin_with([run async for run in open_runs(deps.store)])
 
 
 def _warn_of_limits_without_a_key(deps: RouteDeps) -> None:

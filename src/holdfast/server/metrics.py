@@ -7,15 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.folds.metrics import Metrics
-from holdfast.runner.supervisor import open_runs
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.routing import Endpoint
-
-
-async def begin_figures(deps: RouteDeps) -> None:
-    """Count the runs that an earlier process left open."""
-    deps.metrics.begin_with([run async for run in open_runs(deps.store)])
 
 
 class MetricsRoutes:

@@ -14,8 +14,8 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Record
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import Limits
-from holdfast.server.streams.feeds import HermesFeed, Live
-from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames
+from holdfast.server.streams.feeds import Live
+from holdfast.server.streams.shared_frames import FrameGone, FrameReader, HermesFeed, RunFrame, SharedFrames
 from journal.sample import delta, ended, started
 from strategies.legal_logs import BOUNDED, Log, logs
 

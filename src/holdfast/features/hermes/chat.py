@@ -22,7 +22,8 @@ from holdfast.server.runs.responses import headers_of, raw_headers
 from holdfast.server.runs.run_report import code_of, error_of, usage_of
 from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import put_images_inline
-from holdfast.server.streams.feeds import HermesFeed, Live
+from holdfast.server.streams.feeds import Live
+from holdfast.server.streams.shared_frames import HermesFeed
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
 from holdfast.server.transport.bodies import checked_session_id, json_response, parsed, read_body

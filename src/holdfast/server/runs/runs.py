@@ -29,8 +29,9 @@ from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_report import STATUSES
 from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
 from holdfast.server.streams import hermes
-from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View
+from holdfast.server.streams.feeds import Live, RunFeed, View
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
+from holdfast.server.streams.shared_frames import HermesFeed
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     json_response,

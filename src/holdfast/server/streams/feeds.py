@@ -1,4 +1,4 @@
-"""Feeds, where event streams get their frames: a run as hermes clients know it or as journaled, a session."""
+"""Feeds, where event streams get their frames: a run as journaled, a session, the session list."""
 
 import asyncio
 from collections import deque
@@ -13,8 +13,6 @@ from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Following, Journal, Record
 from holdfast.server.options import Limits
-from holdfast.server.streams.hermes import Frame
-from holdfast.server.streams.shared_frames import FrameGone, FrameReader, SharedFrames
 from holdfast.server.streams.stream import CLOSED, HEARTBEAT, Feed
 
 View: TypeAlias = Literal["hermes", "native"]
@@ -100,29 +98,6 @@ class RunFeed(Feed):
         return self._live.limits.next_live_s(silent_s)  # the stream ends with its run
 
 
-class HermesFeed(RunFeed):
-    """A run as hermes clients know it, with the frames that its readers share."""
-
-    def __init__(
-        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames | None
-    ) -> None:
-        self._reader = FrameReader(row, frames, after=after)
-        super().__init__(journal, row, after=self._reader.at, live=live)
-
-    def _frames(self, records: Sequence[Record]) -> list[bytes]:
-        try:
-            read = self._reader.read(records)
-        except FrameGone:
-            self._reader = self._reader.behind(self._row)
-            self._records = self._follow(self._reader.at)
-            return []
-        frames = [made.sse for _, made in read if made is not None]
-        if read and isinstance(read[-1][0].event, e.RunEnded):
-            self.is_over = True
-            frames.append(CLOSED)
-        return frames
-
-
 class SessionListChanges:
     """Numbered changes to the session list. A reader too far behind has to reload the list."""
 
@@ -139,7 +114,7 @@ class SessionListChanges:
         self.listeners.add(feed)
         return self.number
 
-    def add(self, session_id: str, frame: Frame) -> None:
+    def add(self, session_id: str, frame: Mapping[str, object]) -> None:
         """Add a change of a session."""
         self.number += 1
         self._ids.append(session_id)

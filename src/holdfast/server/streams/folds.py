@@ -1,6 +1,7 @@
 """The state of runs and sessions for readers: shared folds, and replays of single runs."""
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from holdfast.folds.rows import RunRow
@@ -10,7 +11,9 @@ from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import Store
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.problems import run_not_found
-from holdfast.server.streams.shared_frames import SharedFrames
+
+if TYPE_CHECKING:
+    from holdfast.server.streams.shared_frames import SharedFrames
 
 REPLAYS_MAX = 128
 REPLAYED_BYTES_MAX = 64 * 1024 * 1024
@@ -73,17 +76,19 @@ class Folds:
             _, (_, _, oldest) = self._replays.popitem(last=False)
             self._replayed_bytes -= oldest
 
-    async def frames(self, row: RunRow) -> SharedFrames | None:
+    async def frames(self, row: RunRow) -> "SharedFrames | None":
         """The frames that all readers of an open run share; None if the run has ended."""
         if row.status == "ended":
             return None
+        from holdfast.server.streams.shared_frames import SharedFrames
+
         view = await self._supervisor.view(row.session_id)
         shared = self._frames.get(row.run_id)
         if shared is None:
             shared = self._frames[row.run_id] = SharedFrames(view, row.run_id)
         return shared
 
-    async def polled_frames(self, row: RunRow) -> SharedFrames | None:
+    async def polled_frames(self, row: RunRow) -> "SharedFrames | None":
         """The same for a polling reader: the frames are kept until its next request."""
         shared = await self.frames(row)
         if shared is not None:

@@ -10,9 +10,11 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReadModel, RunReplay
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import Journal, Record
 from holdfast.server.streams import hermes
+from holdfast.server.streams.feeds import Live, RunFeed
 from holdfast.server.streams.hermes import Frame
+from holdfast.server.streams.stream import CLOSED
 
 KEPT_BYTES_MAX = 2 * 1024 * 1024  # as much as the window of a log; the texts are shared with the fold
 FRAME_BYTES = 500  # the size of a frame besides its text
@@ -193,3 +195,26 @@ class FrameReader:
     def behind(self, row: RunRow) -> "FrameReader":
         """The same reader, with its own replay until it has caught up."""
         return FrameReader(row, self._shared, after=self._seen)
+
+
+class HermesFeed(RunFeed):
+    """A run as hermes clients know it, with the frames that its readers share."""
+
+    def __init__(
+        self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames | None
+    ) -> None:
+        self._reader = FrameReader(row, frames, after=after)
+        super().__init__(journal, row, after=self._reader.at, live=live)
+
+    def _frames(self, records: Sequence[Record]) -> list[bytes]:
+        try:
+            read = self._reader.read(records)
+        except FrameGone:
+            self._reader = self._reader.behind(self._row)
+            self._records = self._follow(self._reader.at)
+            return []
+        frames = [made.sse for _, made in read if made is not None]
+        if read and isinstance(read[-1][0].event, e.RunEnded):
+            self.is_over = True
+            frames.append(CLOSED)
+        return frames
