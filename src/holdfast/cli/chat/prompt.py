@@ -284,7 +284,7 @@ class ChatPrompt:
         if self._picker is not None:
             lines = self._picker.lines(self.typed, width=size.columns, rows_max=size.lines - 10)
         elif self._menu is not None:
-            lines += ["", *self._menu.lines(size.columns), ""]
+            lines += ["", *self._menu.lines(size.columns), "", f"\x1b[2m{self._settings()}\x1b[0m"]
         else:
             status, settings = self._status(), self._settings()
             shown = " · ".join(filter(None, (f"⋯ {status}" if status else "", settings)))
