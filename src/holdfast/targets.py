@@ -65,6 +65,10 @@ APPLIED_HERE = frozenset({"stop"})
 STOPS_MAX = 16  # of a request, because every text is searched for each
 
 
+# Anthropic's current models refuse a temperature, and so does any model that is asked to think.
+UNSAMPLED_HOST = "anthropic.com"
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request goes; falling back picks another target and changes none.
 
@@ -81,6 +85,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     patience: Patience = Patience()
     retry: RetryLimits = RetryLimits()
+    # For runs whose own settings don't say; relayed requests stay as they are.
+    reasoning_effort: str = ""
+    temperature: float | None = None
+    max_output_tokens: int = 0
 
     def __post_init__(self) -> None:
         """Refuse an address with a password: it would be shown, and its header may already hold the key."""
@@ -89,6 +97,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 f"base_url of the target {self.name!r} must not contain a user or password; put secrets in "
                 "api_key or headers"
             )
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether runs get an effort, temperature or limit from it."""
+        return bool(self.reasoning_effort or self.max_output_tokens) or self.temperature is not None
 
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""

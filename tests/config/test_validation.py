@@ -4,6 +4,12 @@ from config.given import FILE, TARGET, given, refused
 from tables import for_each_row
 
 # Each line: the text, then the line and the words of the refusal.
+CLAUDE = """[[targets]]
+name = 'a'
+wire = 'anthropic'
+base_url = 'https://api.anthropic.com'
+model = 'm'
+"""
 WRONG = [
     ("[server]\nprot = 1\n", 2, "server.prot is not a setting; did you mean port?"),
     ("port = 1\n", 1, "port is not a setting; it belongs in [server]"),
@@ -52,6 +58,8 @@ WRONG = [
         2,
         "names the file /etc/hf/none.md, which can't be read: No such",
     ),
+    (CLAUDE + "temperature = 1.0\n", 6, "isn't accepted by api.anthropic.com"),
+    (CLAUDE + "reasoning_effort = 'Very High'\n", 6, "must be a level such as low"),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, edits, plan"),
     ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),
     ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network 'a b' is not a host"),

@@ -31,7 +31,7 @@ from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
 from holdfast.policy.mcp_names import MCP_PREFIX
 from holdfast.policy.tool_names import BUILT_IN
-from holdfast.targets import Wire
+from holdfast.targets import UNSAMPLED_HOST, Wire
 
 if TYPE_CHECKING:
     from holdfast.policy.approval_rules import ApprovalRule
@@ -41,6 +41,8 @@ CALL_PATHS: Mapping[Wire, str] = {
     "responses": "/responses",
     "anthropic": "/messages",
 }
+TEMPERATURE_MAX = 2.0
+_EFFORT = re.compile(r"[a-z0-9]{0,16}")
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -162,6 +164,12 @@ def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue((), "has no api_key", is_warning=True)
     if url.scheme == "http" and target.api_key and not local:
         yield ConfigIssue(("base_url",), "uses http, so the key is sent unencrypted", is_warning=True)
+    if not _EFFORT.fullmatch(target.reasoning_effort):
+        yield ConfigIssue(("reasoning_effort",), "must be a level such as low, medium or high")
+    if target.temperature is not None and target.temperature > TEMPERATURE_MAX:
+        yield ConfigIssue(("temperature",), f"must be at most {TEMPERATURE_MAX:g}")
+    if target.temperature is not None and f".{url.hostname}".endswith(f".{UNSAMPLED_HOST}"):
+        yield ConfigIssue(("temperature",), f"isn't accepted by {url.hostname}")
 
 
 def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:

@@ -223,6 +223,13 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     model: Annotated[str, doc("Model name at the endpoint.", "name")]
     api_key: Annotated[Secret, doc("API key. Local servers might not need one.", "key")] = Secret("")
     context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
+    reasoning_effort: Annotated[
+        str, doc("Default reasoning effort, such as low, medium or high. If empty, the model's.", "name")
+    ] = ""
+    temperature: Annotated[Amount | None, doc("Default temperature, from 0 to 2. If unset, the model's.")] = (
+        None
+    )
+    max_output_tokens: Annotated[AtLeast0, doc("Default limit of one answer; 0 means the model's.")] = 0
     headers: Annotated[dict[str, Secret], doc("Additional headers for every request.", "header")] = {}
     proxy: Annotated[
         Secret | None,
@@ -245,6 +252,9 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             api_key=str(self.api_key),
             context_window=self.context_window,
             headers={name: str(value) for name, value in self.headers.items()},
+            reasoning_effort=self.reasoning_effort,
+            temperature=self.temperature,
+            max_output_tokens=self.max_output_tokens,
             proxy=str(self.proxy or ""),
             patience=Patience(**msgspec.structs.asdict(self.patience)),
             retry=RetryLimits(**msgspec.structs.asdict(self.retry)),

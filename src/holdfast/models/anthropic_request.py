@@ -34,14 +34,12 @@ from holdfast.models.wire import (
     sampling_of,
     sendable,
 )
-from holdfast.targets import Target
+from holdfast.targets import UNSAMPLED_HOST, Target
 
 API_VERSION = "2023-06-01"
 CACHED_MESSAGES = 2  # plus the tools and the instructions: a request can have four breakpoints
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 MAX_TOKENS_DEFAULT = 32_000
-# Anthropic's current models refuse a temperature, and so does any model that is asked to think.
-UNSAMPLED_HOST = "anthropic.com"
 SCHEMA_HOST = "anthropic.com"
 TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -141,7 +141,7 @@ class ConversationRequest(CallRequest):
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
         from holdfast.models.adapters import ADAPTERS  # the wires, which only calls need
 
-        request, adapter = self._request, ADAPTERS[target.wire]
+        request, adapter = _with_defaults(self._request, target), ADAPTERS[target.wire]
         if target.name in self._forgot:
             request = _without_thoughts(request, target)
         if self._shared.asks_plainly(target):
@@ -188,6 +188,19 @@ class ConversationRequest(CallRequest):
         except JournalError as error:
             _log.warning("left an attachment out of the request: %s", error)
             return None
+
+
+def _with_defaults(request: ModelRequest, target: Target) -> ModelRequest:
+    """The request with the target's effort, temperature and limit where it has none."""
+    if not target.has_defaults:
+        return request
+    is_set = request.temperature is not None
+    return replace(
+        request,
+        reasoning_effort=request.reasoning_effort or target.reasoning_effort,
+        temperature=request.temperature if is_set else target.temperature,
+        max_output_tokens=request.max_output_tokens or target.max_output_tokens or None,
+    )
 
 
 def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:
