@@ -67,10 +67,14 @@ class SqliteLab:
             await store.close()
 
 
+# A database on a busy machine is slow, and not away.
+PATIENT_TUNING = PostgresTuning(connect_s=60, write_s=60, resolve_s=60)
+
+
 @dataclass
 class PostgresLab:
     dsn: str
-    tuning: PostgresTuning | None = None
+    tuning: PostgresTuning = PATIENT_TUNING
     kind: type[PostgresStore] = PostgresStore
     direct: str = ""
     objects: BlobBucket | None = None
@@ -89,7 +93,7 @@ class PostgresLab:
             name=f"node-{len(self.stores) + 1}",
             direct=self.direct,
             objects=self.objects,
-            tuning=replace(self.tuning or PostgresTuning(), window_bytes_max=window_bytes_max),
+            tuning=replace(self.tuning, window_bytes_max=window_bytes_max),
         )
         self.stores.append(store)
         return store
@@ -101,7 +105,7 @@ class PostgresLab:
 
     async def take_over(self, store: Store) -> None:
         """End every other node, as if its lease had run out."""
-        tuning = self.tuning or PostgresTuning()
+        tuning = self.tuning
         for node in await store.nodes():
             if node.name != store.node.name:
                 await end_node(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.interfaces.journal import StoreDamaged
@@ -15,7 +16,7 @@ from holdfast.journal.postgres.event_types import EventTypes
 from holdfast.journal.postgres.objects import BlobBucket, Bucket
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.schema import migrate
-from holdfast.journal.postgres.tuning import PostgresTuning
+from journal.labs import PATIENT_TUNING
 from object_lab import PATIENT, S3Server, objects_in
 
 BIG = bytes(range(256)) * 8_192
@@ -84,7 +85,7 @@ def crashing_database(dsn: str, steps: Steps) -> Database:
     class CrashingDatabase(Database):
         connection_type = CrashingConnection
 
-    return CrashingDatabase(dsn, PostgresTuning())
+    return CrashingDatabase(dsn, PATIENT_TUNING)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class ObjectLab:
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[Connection]:
         """A connection to the database, which has its tables."""
-        connection = await Database(self.dsn, PostgresTuning()).connect("test")
+        connection = await Database(self.dsn, PATIENT_TUNING).connect("test")
         try:
             await migrate(connection)
             yield connection
@@ -113,7 +114,7 @@ class ObjectLab:
         steps: Steps | None = None,
     ) -> AsyncGenerator[PostgresBlobs]:
         """The blobs as one process uses them."""
-        tuning = PostgresTuning(object_bytes_min=len(TINY) - 1)
+        tuning = replace(PATIENT_TUNING, object_bytes_min=len(TINY) - 1)
         database = crashing_database(self.dsn, steps) if steps else Database(self.dsn, tuning)
         blobs = kind(database, objects=objects, types=EventTypes(), tuning=tuning)
         try:

@@ -13,7 +13,7 @@ from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.schema import MIGRATION_LOCK
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
-from journal.labs import PostgresLab, until
+from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say, seqs
 from postgres_lab import PostgresServer
@@ -24,8 +24,7 @@ WAITING = """
   SELECT extract(epoch FROM clock_timestamp() - query_start) AS waits_s FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock' ORDER BY query_start
 """
-# A database on a busy machine is slow, and not away.
-PATIENT = PostgresTuning(connect_s=60, write_s=60, resolve_s=60, pause_first_s=0.01, pause_last_s=0.05)
+QUICK = replace(PATIENT_TUNING, pause_first_s=0.01, pause_last_s=0.05)
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
     address: str, direct: Store, proxy: TcpProxy, lost: Literal["to_server", "to_client"]
 ) -> None:
     """P1, P2: the statement or its answer is lost, and the answer to the caller is right all the same."""
-    store = await PostgresStore.open(address, name="cut", tuning=PATIENT)
+    store = await PostgresStore.open(address, name="cut", tuning=QUICK)
     fence = await begin(store)
     await say(store, 2, fence=fence)  # so that the statement is prepared, which takes an answer of its own
     proxy.black_hole(lost)
@@ -83,7 +82,7 @@ async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
 async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_refused_until_it_can(
     address: str, direct: Store, proxy: TcpProxy
 ) -> None:
-    impatient = replace(PATIENT, resolve_s=0.5)  # a test reaches the end of this wait
+    impatient = replace(QUICK, resolve_s=0.5)  # a test reaches the end of this wait
     store = await PostgresStore.open(address, name="away", tuning=impatient)
     await begin(store)
     await store.append("s1", [message("now the store knows the end of the log")])
@@ -112,7 +111,7 @@ async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_ref
 async def test_after_every_connection_was_ended_the_store_goes_on(
     postgres: PostgresServer, postgres_dsn: str
 ) -> None:
-    store = await PostgresLab(postgres_dsn, tuning=PATIENT).join()
+    store = await PostgresLab(postgres_dsn, tuning=QUICK).join()
     fence = await begin(store)
     following = asyncio.ensure_future(first_seqs(store, 5))
     ending = (
@@ -138,8 +137,8 @@ async def _appended(store: PostgresStore, text: str, fence: object) -> object:
 async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, proxy: TcpProxy) -> None:
     proxy.cut()
     with pytest.raises(StoreUnreachable):
-        await PostgresStore.open(address, name="early", tuning=PATIENT)
-    opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=PATIENT))
+        await PostgresStore.open(address, name="early", tuning=QUICK)
+    opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=QUICK))
     await asyncio.sleep(0)
     proxy.heal()
     store = await opening
@@ -149,11 +148,11 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
 
 async def test_a_new_schema_may_take_longer_than_a_write(new_postgres_dsn: str) -> None:
     """P3: an append has seconds, while an index of a large table takes more, as do tables on a slow disk."""
-    database = Database(new_postgres_dsn, PATIENT)
+    database = Database(new_postgres_dsn, QUICK)
     other = await database.connect("another node")
     await other.run(f"BEGIN; {MIGRATION_LOCK}")
     opening = asyncio.create_task(
-        PostgresStore.open_readable(new_postgres_dsn, name="new", tuning=replace(PATIENT, write_s=WRITE_S))
+        PostgresStore.open_readable(new_postgres_dsn, name="new", tuning=replace(QUICK, write_s=WRITE_S))
     )
     looking = await database.connect("test")
     waiting: list[Any] = []

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fakes.tcp_proxy import TcpProxy
 from holdfast.cli.doctor.database import check_database
@@ -17,12 +18,11 @@ from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.interfaces.journal import Appended, IdempotencyKey
 from holdfast.journal.lost_writes import NOTE, loss_in
 from holdfast.journal.postgres.store import PostgresStore
-from holdfast.journal.postgres.tuning import PostgresTuning
-from journal.labs import PostgresLab, until
+from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.sample import begin, delta, message, seqs
 from postgres_lab import PostgresServer, own_server, proxied
 
-QUICK = PostgresTuning(pause_first_s=0.01, pause_last_s=0.05)
+QUICK = replace(PATIENT_TUNING, pause_first_s=0.01, pause_last_s=0.05)
 KEY = IdempotencyKey("key", "digest", b"answer", expires_at_ms=1 << 50)
 
 
