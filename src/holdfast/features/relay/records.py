@@ -57,7 +57,7 @@ class CallRecords:
         finally:
             self._writing = None
             for _, tried in self._waiting:
-                _settle(tried)
+                _resolve(tried)
 
     async def _refused(self, some: list[_Waiting]) -> list[_Waiting]:
         """Append these, and return those that the store refused."""
@@ -73,7 +73,7 @@ class CallRecords:
                 left += group
                 continue
             for _, tried in group:
-                _settle(tried)
+                _resolve(tried)
         return left
 
     async def _append(self, key: str, day: str, records: Sequence[e.RelayCalled]) -> None:
@@ -101,6 +101,6 @@ def _day(record: e.RelayCalled) -> str:
     return datetime.fromtimestamp(record.at_ms / 1000, UTC).date().isoformat()
 
 
-def _settle(tried: asyncio.Future[None]) -> None:
+def _resolve(tried: asyncio.Future[None]) -> None:
     if not tried.done():
         tried.set_result(None)
