@@ -35,6 +35,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("mcp_client", settings=("mcp_servers",)),
     Shipped("acp"),
     Shipped("service"),
+    Shipped("backup"),
     Shipped("usage_reports"),
     Shipped("plans", run_settings=("plan_first", "goal")),
 )

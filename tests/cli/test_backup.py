@@ -112,8 +112,10 @@ async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp
     What waited to be written after the backup is no part of what comes back.
     """
     owner, gate = Owner(tmp_path), Gate()
-    (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "source.backup(copy)" in text]
-    (restore,) = [block.text for block in all_blocks(DOCS / "operations.md") if block.no_run]
+    (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "holdfast backup" in text]
+    (restore,) = [
+        block.text for block in all_blocks(DOCS / "operations.md") if "holdfast restore" in block.text
+    ]
     notes = tmp_path / "notes.txt"
     write = CallTool("write_file", {"path": "notes.txt", "content": "new"})
     scripts = [write], [Say("a walrus")], [Say("half of"), Wait(gate)], [Say("the whole")], [Say("as before")]
