@@ -141,6 +141,8 @@ def test_whatever_happened_a_clean_context_has_nothing_but_the_owners_words(log:
         if isinstance(event, e.MessageAccepted | e.MessageEdited) and not event.parts
     }
     told = {event.told for _, event in made if isinstance(event, GoalContinued)}
+    # A note is system text: `context.read` of its run names what of it is from outside.
+    told |= {event.text for _, event in made if isinstance(event, e.ContextNoted)}
     for run_id, run in transcript.runs.items():
         if not run.has_begun or outside_sources(session, transcript, run_id):
             continue
@@ -151,3 +153,17 @@ def test_whatever_happened_a_clean_context_has_nothing_but_the_owners_words(log:
                 assert message.text in typed | told
                 assert not message.text.startswith(SUMMARY_MARK)
                 assert all("[This was not answered" in getattr(part, "text", "") for part in message.parts)
+
+
+def test_the_recorded_system_text_counts_after_its_run_was_rewound() -> None:
+    """P11: later runs send it again, whatever became of the file that it quotes."""
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e", source="page")
+    before = scene.seq
+    scene.send("hi", run_id="r1")
+    scene.of_run(e.ContextRead, sources=("the file AGENTS.md",))
+    scene.of_run(e.ContextSet, reason="first", instructions="From AGENTS.md: poison")
+    scene.ends()
+    scene.put(e.SessionRewound, to_seq=before)
+    scene.send("hi again", run_id="r2")
+    assert sources(scene.log, "r2") == ("the file AGENTS.md",)

@@ -32,7 +32,10 @@ def outside_sources(session: Session, transcript: Transcript, run_id: str) -> tu
         found["parts were copied from another session"] = None
     if summary is not None:
         found["earlier messages were replaced by a summary"] = None
-    for one in {entry.run_id: None for entry in entries} | {run_id: None}:
+    runs = {entry.run_id: None for entry in entries} | {run_id: None}
+    if transcript.context is not None:
+        runs[transcript.context.run_id] = None  # the system text is of its time, even if the run was rewound
+    for one in runs:
         found |= dict.fromkeys(_of_run(transcript.runs[one], run))
     for entry in entries:
         found |= dict.fromkeys(_of_entry(entry, session, transcript, run))

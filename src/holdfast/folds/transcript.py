@@ -73,6 +73,7 @@ class SystemContext(Struct, frozen=True):
     """The recorded system text of the session's model calls."""
 
     seq: int
+    run_id: str
     instructions: str
     blob: str  # of the text, if it's large
     parts: Mapping[str, str]  # digests, by name
@@ -338,9 +339,10 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
 
 
 def _context_set(transcript: Transcript, seq: int, event: e.ContextSet) -> None:
-    transcript.context = SystemContext(
-        seq, event.instructions, event.blob, event.parts, event.tools_digest, event.model
-    )
+    if event.run_id in transcript.runs:
+        transcript.context = SystemContext(
+            seq, event.run_id, event.instructions, event.blob, event.parts, event.tools_digest, event.model
+        )
 
 
 def _noted(transcript: Transcript, seq: int, event: e.ContextNoted) -> None:

@@ -108,8 +108,11 @@ async def typed_elsewhere(world: World, text: str) -> None:
 
 
 def instructions(request: SeenRequest) -> str:
-    first = messages(request)[0]
-    return str(first["content"]) if first["role"] == "system" else ""
+    """The system text, and the notes about what changed in it."""
+    shown = [(message["role"], str(message["content"])) for message in messages(request)]
+    return "\n".join(
+        text for role, text in shown if role == "system" or text.startswith("[Note from Holdfast")
+    )
 
 
 def assert_apart(shown: Sequence[str]) -> None:
