@@ -240,9 +240,10 @@ async def check_a_stop_strands_nothing(kind: type[ChatCommands]) -> None:
         telegram.world.say(ME, "/queue")
         await until(telegram, lambda: bool(telegram.world.chat(ME).texts()))
         state, deps = await state_of(world), deps_of(world)
-        asks = ChannelAsks(deps, options_for(telegram), state, dialect=DIALECT)
+        options = options_for(telegram)
+        asks = ChannelAsks(deps, options, state, dialect=DIALECT)
         who = Answerer(str(ME), "Me", str(ME))
-        await kind(deps, LOG, state, asks).carry_out(("stop", ""), who, once=_never)
+        await kind(deps, options, LOG, state, asks).carry_out(("stop", ""), who, once=_never)
         session = await world.inbox.state(session_id)
         assert not [one for one in session.inbox.waiting() if session.holds(one)]
 
