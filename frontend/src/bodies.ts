@@ -678,33 +678,6 @@ export interface SessionExport {
   readonly events: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** A page of a folder: folders first, then by name. */
-export interface FolderListing {
-  readonly path: string;
-  readonly entries: readonly FolderEntry[];
-  readonly entries_total: number;
-  readonly incomplete?: boolean;
-  readonly next_cursor?: string;
-}
-
-/** A file or folder. Bytes in its name that aren't UTF-8 are shown as numbers. */
-export interface FolderEntry {
-  readonly name: string;
-  readonly kind: "folder" | "file" | "other";
-  readonly bytes?: number;
-  readonly changed_ms?: number;
-  readonly link?: boolean;
-  readonly ignored?: boolean;
-  readonly refused?: string;
-}
-
-/** The file is stored. */
-export interface FileStored {
-  readonly path: string;
-  readonly bytes: number;
-  readonly replaced?: boolean;
-}
-
 /** The queue of a session, in order. */
 export interface QueueShown {
   readonly object: "list";
@@ -1566,6 +1539,33 @@ export interface BroughtShown {
   readonly state: string;
   readonly tools?: number;
   readonly why?: string;
+}
+
+/** A page of a folder: folders first, then by name. */
+export interface FolderListing {
+  readonly path: string;
+  readonly entries: readonly FolderEntry[];
+  readonly entries_total: number;
+  readonly incomplete?: boolean;
+  readonly next_cursor?: string;
+}
+
+/** A file or folder. Bytes in its name that aren't UTF-8 are shown as numbers. */
+export interface FolderEntry {
+  readonly name: string;
+  readonly kind: "folder" | "file" | "other";
+  readonly bytes?: number;
+  readonly changed_ms?: number;
+  readonly link?: boolean;
+  readonly ignored?: boolean;
+  readonly refused?: string;
+}
+
+/** The file is stored. */
+export interface FileStored {
+  readonly path: string;
+  readonly bytes: number;
+  readonly replaced?: boolean;
 }
 
 /** Usage over a range of days (UTC, inclusive). Totals include rows that aren't listed. */

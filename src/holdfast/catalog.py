@@ -33,6 +33,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("mcp_client", settings=("mcp_servers",)),
+    Shipped("files"),
     Shipped("acp"),
     Shipped("service"),
     Shipped("backup"),

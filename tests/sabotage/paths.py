@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 from holdfast.agent.instructions import guides_of
 from holdfast.agent.prompt import GUIDE
+from holdfast.features.files.downloads import TEXT, OpenedFile, open_file
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import Repository
 from holdfast.policy.verdicts import Allow
-from holdfast.server.files.downloads import TEXT, OpenedFile, open_file
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace

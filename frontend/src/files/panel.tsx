@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import "../frame/panels.tsx";
 import { changesOf, closeFiles, FILES_SWITCH, filesOpen } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
-import { type OpenSession, session } from "../state.ts";
+import { has, type OpenSession, session } from "../state.ts";
 import { ChangesTab } from "./changes.tsx";
 import { Preview } from "./preview.tsx";
 import { ProcessesTab } from "./processes.tsx";
@@ -27,7 +27,7 @@ const processesOpen = signal(false);
 
 function tabShown(): TabName {
   if (changesOf.value !== "") return "changes";
-  return processesOpen.value ? "processes" : "files";
+  return processesOpen.value || !has("files") ? "processes" : "files";
 }
 
 /** Puts the panel away, and the focus back on its switch. */
@@ -83,7 +83,7 @@ export function FilesPanel(): JSX.Element | null {
     <aside id="files" class="panel files" tabIndex={-1} aria-label="Files" onKeyDown={onKeyDown}>
       <header class="panel-head">
         <div class="files-tabs" role="tablist" aria-label="Files, changes and processes">
-          {TABS.map(({ name, words }) => (
+          {TABS.filter(({ name }) => name !== "files" || has("files")).map(({ name, words }) => (
             <button
               key={name}
               type="button"

@@ -31,8 +31,7 @@ from holdfast.messages import (
     ModelRequest,
     ToolSpec,
 )
-from holdfast.policy.mcp_names import MCP_PREFIX
-from holdfast.policy.tool_names import ASK_USER
+from holdfast.policy.tool_names import ASK_USER, MCP_PREFIX
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, Outcome

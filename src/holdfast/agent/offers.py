@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.folds.run import Run
 from holdfast.interfaces.nodes import Node
-from holdfast.policy.mcp_names import MCP_PREFIX
-from holdfast.policy.tool_names import BUILT_IN
+from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 
 _WORDS = {"target": "the target", "tool": "the tool", "mcp": "the MCP server", "model": "the model"}
 

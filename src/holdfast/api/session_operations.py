@@ -1,6 +1,6 @@
 """Operations on sessions."""
 
-from holdfast.api import children, files, live, sessions
+from holdfast.api import children, live, sessions
 from holdfast.api.operation import (
     EVENTS,
     ONCE,
@@ -12,16 +12,6 @@ from holdfast.api.operation import (
 from holdfast.api.runs import Started
 
 _ONE = "/api/sessions/{session_id}"
-_SLOW = "disk_slow, store_unavailable, store_overloaded, shutting_down"
-_FILE = {
-    "text/plain": None,
-    "image/png": None,
-    "image/jpeg": None,
-    "image/gif": None,
-    "image/webp": None,
-    "application/pdf": None,
-    "application/octet-stream": None,
-}
 
 SESSION_OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -289,81 +279,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: {"application/json": sessions.SessionExport, "text/markdown": None}},
         errors={400: "invalid_request", **SESSION_ERRORS},
         query={"format": "json (default) or md."},
-    ),
-    Operation(
-        "GET",
-        _ONE + "/files",
-        "files.list",
-        tag="Sessions",
-        summary="List a folder in the session's workspace.",
-        responses={200: files.FolderListing},
-        errors={
-            400: "invalid_request, path_refused",
-            403: "workspace_not_allowed, file_secret",
-            404: "session_not_found, file_not_found",
-            409: "file_unusable, workspace_moved",
-            503: _SLOW,
-        },
-        query={
-            "path": "The folder, relative to the workspace. Default: the workspace itself.",
-            "limit": "Page size, up to 2000.",
-            "cursor": "`next_cursor` of the previous page.",
-        },
-    ),
-    Operation(
-        "GET",
-        _ONE + "/files/content",
-        "files.read",
-        tag="Sessions",
-        summary=(
-            "Read a file. Its type is detected from its content: images, PDFs and UTF-8 text are shown; "
-            "anything else is a download. Known secrets are replaced with asterisks. `X-Holdfast-Bytes` is "
-            "the size of the whole file."
-        ),
-        by_ticket=True,
-        responses={200: _FILE, 206: _FILE},
-        errors={
-            400: "invalid_request, path_refused",
-            403: "workspace_not_allowed, file_secret",
-            404: "session_not_found, file_not_found",
-            409: "file_unusable, workspace_moved",
-            416: "no_such_range",
-            503: _SLOW,
-        },
-        required=frozenset({"path"}),
-        query={
-            "path": "The file, relative to the workspace.",
-            "download": "true makes browsers save the file instead of showing it.",
-        },
-        headers={"Range": "Part of the file, such as `bytes=0-65535`."},
-    ),
-    Operation(
-        "PUT",
-        _ONE + "/files/content",
-        "files.write",
-        tag="Sessions",
-        any_workspace="It checks the folder that it writes to.",
-        summary=(
-            "Upload a file to the workspace, atomically. Files that contain secrets, or that other "
-            "programs load or run automatically, are refused."
-        ),
-        scopes=("approve",),
-        raw_request="application/octet-stream",
-        responses={200: files.FileStored, 201: files.FileStored},
-        errors={
-            400: "invalid_request, path_refused, body_cut_off",
-            403: "workspace_not_allowed, file_secret, file_protected",
-            404: "session_not_found, file_not_found",
-            409: "file_exists, file_unusable, workspace_moved",
-            503: _SLOW,
-            507: "disk_full",
-        },
-        required=frozenset({"path"}),
-        query={
-            "path": "The file, relative to the workspace. Its folder must exist.",
-            "overwrite": "true replaces an existing file.",
-        },
-        needs_request=True,
     ),
     Operation(
         "GET",

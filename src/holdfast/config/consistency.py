@@ -29,8 +29,7 @@ from holdfast.decisions.deadlines import is_local
 from holdfast.interfaces.ids import is_user_id
 from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
-from holdfast.policy.mcp_names import MCP_PREFIX
-from holdfast.policy.tool_names import BUILT_IN
+from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 from holdfast.targets import UNSAMPLED_HOST, Wire
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from holdfast.config.value_formats import shown_database
 from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.policy.mcp_names import labels
-from holdfast.policy.tool_names import BUILT_IN
+from holdfast.policy.tool_names import BUILT_IN, mcp_labels
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
@@ -85,7 +84,7 @@ def offers_of(settings: Settings) -> tuple[str, ...]:
         f"target:{one.name}={_digest(one.wire, one.base_url, one.model)}" for one in settings.model_targets()
     ]
     models = [f"model:{one.model}" for one in settings.model_targets()]
-    label = labels(server.name for server in settings.mcp_servers)
+    label = mcp_labels(server.name for server in settings.mcp_servers)
     servers = [
         f"mcp:{label[one.name]}={_digest(one.command[0] if one.command else one.url.partition('?')[0])}"
         for one in settings.mcp_servers

@@ -1,12 +1,18 @@
-"""The built-in tools by name, and what the approval policy takes a call of each to do.
+"""The built-in tools by name, their kinds for the approval policy, and names for the tools of MCP servers.
 
 A new built-in tool has one line here. The policy asks about every call of a tool that isn't listed, such as
 one of an MCP server.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
+
+MCP_PREFIX = "mcp__"  # `mcp__SERVER__TOOL`, with a label for each server
+NAME_CHARS_MAX = 64  # what every model provider accepts
+LABEL_CHARS_MAX = 20
+_NUMBERS = range(2, 10_000)
 
 SHELL = "shell"
 SHELL_JOBS = "shell_jobs"
@@ -88,3 +94,50 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
 def tool_kind(tool: str) -> ToolKind | None:
     """What a call of the tool does, or None if the tool isn't built in."""
     return BUILT_IN.get(tool)
+
+
+def mcp_labels(names: Iterable[str]) -> dict[str, str]:
+    """Return a label for each server, without double underscores.
+
+    So the first pair of underscores after the prefix of a tool's name ends the label: whatever a server calls
+    its tools, none can have the name of another server's tool.
+    """
+    return _numbered({name: _label(name) for name in names}, chars_max=LABEL_CHARS_MAX)
+
+
+def mcp_tool_names(label: str, tools: Iterable[str]) -> dict[str, str]:
+    """Return a server's tools in order of name: the names for the model, by the server's own.
+
+    They depend on the set of tools alone, not on the order in which the server lists them.
+    """
+    front = f"{MCP_PREFIX}{label}__"
+    chars_max = NAME_CHARS_MAX - len(front)
+    names = {tool: _plain_name(tool)[:chars_max] or "tool" for tool in tools}
+    return {tool: front + name for tool, name in _numbered(names, chars_max=chars_max).items()}
+
+
+def _numbered(names: Mapping[str, str], *, chars_max: int) -> dict[str, str]:
+    """Number duplicate names. Unchanged ones keep theirs, and the others are numbered in their own order."""
+    given: dict[str, str] = {}
+    taken: set[str] = set()
+    for own in sorted(names, key=lambda own: (own != names[own], own)):
+        name = names[own]
+        if name in taken:
+            tails = (f"_{number}" for number in _NUMBERS)
+            name = next(
+                made
+                for tail in tails
+                if (made := f"{name[: chars_max - len(tail)].rstrip('_')}{tail}") not in taken
+            )
+        taken.add(name)
+        given[own] = name
+    return dict(sorted(given.items(), key=lambda pair: pair[1]))
+
+
+def _label(name: str) -> str:
+    text = re.sub(r"_+", "_", _plain_name(name)).strip("_")[:LABEL_CHARS_MAX].strip("_")
+    return text or "server"
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name[: 4 * NAME_CHARS_MAX])

@@ -31,7 +31,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "browsers": "access.endpoints",
         "changes": "runs.changes",
         "docs": "docs_page",
-        "files": "files.routes",
         "grants": "grants",
         "health": "health",
         "inputs": "runs.endpoints",

@@ -13,18 +13,18 @@ from holdfast.features.mcp_client.tool_specs import (
     plain,
     spec_for,
 )
-from holdfast.policy.mcp_names import labels, tool_names
+from holdfast.policy.tool_names import mcp_labels, mcp_tool_names
 
 NAMES = st.lists(st.text(max_size=90), unique=True, max_size=12)
 
 
 @given(NAMES, NAMES)
 def test_every_name_is_legal_unique_and_tells_its_server(servers: list[str], tools: list[str]) -> None:
-    given_labels = labels(servers)
+    given_labels = mcp_labels(servers)
     assert len(set(given_labels.values())) == len(servers)
     seen: set[str] = set()
     for label in given_labels.values():
-        for name in tool_names(label, tools).values():
+        for name in mcp_tool_names(label, tools).values():
             assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
             assert name.removeprefix("mcp__").partition("__")[0] == label
             assert name not in seen
@@ -34,7 +34,7 @@ def test_every_name_is_legal_unique_and_tells_its_server(servers: list[str], too
 @given(st.data())
 def test_names_do_not_depend_on_the_order_of_a_list(data: st.DataObject) -> None:
     tools = data.draw(st.lists(st.text(alphabet="ab_ .", max_size=4), unique=True, max_size=8))
-    assert tool_names("s", data.draw(st.permutations(tools))) == tool_names("s", tools)
+    assert mcp_tool_names("s", data.draw(st.permutations(tools))) == mcp_tool_names("s", tools)
 
 
 def test_text_is_made_plain() -> None:

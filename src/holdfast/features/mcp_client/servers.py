@@ -15,7 +15,7 @@ from holdfast.features.mcp_client.server import McpServer, McpStatus, ServerPlac
 from holdfast.features.mcp_client.tool import McpTool
 from holdfast.features.mcp_client.tool_specs import ToolLeftOut, plain, spec_for
 from holdfast.interfaces.tool import Tool
-from holdfast.policy.mcp_names import labels, tool_names
+from holdfast.policy.tool_names import mcp_labels, mcp_tool_names
 from holdfast.sandbox.confinement import Confinement
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.offload import settle
@@ -53,7 +53,7 @@ class McpServers:
         self._place = place or ServerPlace()
         # Without its own name, it mustn't mistake others' servers for its leftovers.
         self._owner = owner or token_hex(8)
-        self._labels = labels(names)
+        self._labels = mcp_labels(names)
         self._offers: list[_Offer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._background = BackgroundTasks()
@@ -132,7 +132,7 @@ class _Offer:
         listed = {tool.name: tool for tool in self.server.tools}
         tools: list[Tool] = []
         left_out: list[str] = []
-        for own, name in tool_names(self._label, listed).items():
+        for own, name in mcp_tool_names(self._label, listed).items():
             tool = listed[own]
             try:
                 spec = spec_for(

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from holdfast.messages import ToolSpec
-from holdfast.policy.mcp_names import NAME_CHARS_MAX
+from holdfast.policy.tool_names import NAME_CHARS_MAX
 from holdfast.tools.shell.cleaning import cleaned
 
 DESCRIPTION_CHARS_MAX = 1024

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.server.deps import RouteDeps
-from holdfast.server.files.downloads import (
+from holdfast.features.files.bodies import FileStored
+from holdfast.features.files.downloads import (
     PIECE_BYTES,
     FileResponse,
     OpenedFile,
@@ -23,15 +23,14 @@ from holdfast.server.files.downloads import (
     open_file,
     range_in,
 )
-from holdfast.server.files.folders import PAGE_MAX, BadCursor, PageWanted, folder_page
-from holdfast.server.files.places import SecretRefused, normal_path
-from holdfast.server.files.uploads import AlreadyThere, ProtectedRefused, store_file
+from holdfast.features.files.folders import PAGE_MAX, BadCursor, PageRequest, folder_page
+from holdfast.features.files.paths import SecretRefused, insist_on_file, normal_path, public_spot, shown
+from holdfast.policy.autorun_files import is_autorun
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.routing import Endpoint
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.transport.bodies import flag, has_already, json_response, read_body, whole_number
-from holdfast.tools.files.contents import ChangedMeanwhile
+from holdfast.tools.files.contents import ChangedMeanwhile, Stamp, replace_whole
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace
 from holdfast.tools.offload import offload
 from holdfast.undo.snapshots import shown_path
@@ -45,11 +44,19 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _NO_PLACE: Final = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL))
 
 
+class AlreadyThere(PathRefused):
+    """There is a file of this name."""
+
+
+class ProtectedRefused(PathRefused):
+    """Other programs would load or run the file automatically."""
+
+
 class FileRoutes:
     """The routes under /api/sessions/{session_id}/files."""
 
-    def __init__(self, deps: RouteDeps) -> None:
-        self._deps = deps
+    def __init__(self, parts: RouteParts) -> None:
+        self._deps = parts.deps
         self._listings = asyncio.Semaphore(_LISTINGS_MAX)
 
     async def list(self, request: Request) -> Response:
@@ -57,14 +64,14 @@ class FileRoutes:
         if (elsewhere := await self._elsewhere(request)) is not None:
             return elsewhere
         workspace, query = await self._workspace(request), request.query_params
-        wanted = PageWanted(
+        page_request = PageRequest(
             _text(request, "path"),
             query.get("cursor", ""),
             whole_number(request, "limit", default=500, most=PAGE_MAX),
         )
         give_up = Event()
         try:
-            work = partial(folder_page, workspace, wanted, give_up=give_up)
+            work = partial(folder_page, workspace, page_request, give_up=give_up)
             page = await _within(work, give_up=give_up, slots=self._listings)
         except BadCursor as error:
             raise bad_request(
@@ -158,6 +165,28 @@ async def _within(
         raise _of_disk(error) from error
 
 
+def store_file(workspace: Workspace, path: str, data: bytes, *, overwrite: bool) -> FileStored:
+    """Write the file; it is on disk when this returns. Raises PathRefused. Blocks."""
+    path = normal_path(path)
+    if not path or path.rpartition("/")[2] == "..":
+        raise PathRefused("Enter a file name.")
+    with public_spot(workspace, path) as spot:
+        if is_autorun(path) or is_autorun(spot.inside):
+            raise ProtectedRefused(
+                f"{shown(path)} is protected: other programs load or run it automatically. Copy it there "
+                "yourself."
+            )
+        was = None
+        if spot.look() is not None:
+            found = insist_on_file(spot, path)
+            if not overwrite:
+                raise AlreadyThere(f"{shown(path)} already exists.")
+            was = Stamp(found.st_mtime_ns, found.st_size, "")
+        replace_whole(spot, data, was=was)
+        os.fsync(spot.folder_fd)
+    return FileStored(path=path, bytes=len(data), replaced=was is not None)
+
+
 def _of_disk(error: OSError) -> Problem:
     if error.errno in _FULL:
         text = "The disk is full, so nothing was written. Free some space and try again"
@@ -196,13 +225,3 @@ def _problem(refused: PathRefused) -> Problem:
             return Problem(409, text, code="file_exists", param="path")
         case _:
             return Problem(400, text, code="path_refused", param="path")
-
-
-def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """Return the endpoint functions by name."""
-    files = FileRoutes(parts.deps)
-    return {
-        "files.list": files.list,
-        "files.read": files.read,
-        "files.write": files.write,
-    }

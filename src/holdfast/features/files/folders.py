@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.api.files import FolderEntry, FolderListing
-from holdfast.server.files.places import (
+from holdfast.features.files.bodies import FolderEntry, FolderListing
+from holdfast.features.files.paths import (
     NAME_NOT_TEXT,
     NO_FILE,
     NOT_SHOWN,
     SecretRefused,
-    is_hidden_place,
+    is_secret_path,
     joined,
     normal_path,
     parent_of,
@@ -38,33 +38,33 @@ _BEFORE_ALL: Final = (b"", b"", b"")
 
 
 class BadCursor(Exception):
-    """A cursor that no page gave."""
+    """An invalid cursor."""
 
 
-class PageWanted(Struct, frozen=True):
-    """Which entries of which folder."""
+class PageRequest(Struct, frozen=True):
+    """A request for a page of a folder."""
 
     path: str = ""
     cursor: str = ""
     limit: int = 500
 
 
-def folder_page(workspace: Workspace, wanted: PageWanted, *, give_up: Event) -> FolderListing:
+def folder_page(workspace: Workspace, request: PageRequest, *, give_up: Event) -> FolderListing:
     """A page of a folder; raises PathRefused or BadCursor."""
-    after = _decoded(wanted.cursor)
-    path = normal_path(wanted.path)
+    after = _decoded(request.cursor)
+    path = normal_path(request.path)
     with public_spot(workspace, path), workspace.folder(path) as folder:
         names = _Names(folder.fd, after, give_up)
-        page = nsmallest(wanted.limit + 1, names)
+        page = nsmallest(request.limit + 1, names)
         ignored = _Ignored.at(workspace, path)
-        shown_keys = page[: wanted.limit]
+        shown_keys = page[: request.limit]
         listed = tuple(_entry(workspace, path, folder, key=key, ignored=ignored) for key in shown_keys)
     return FolderListing(
         path=path,
         entries=listed,
         entries_total=names.count,
         incomplete=names.count >= NAMES_MAX,
-        next_cursor=_encoded(shown_keys[-1]) if len(page) > wanted.limit else None,
+        next_cursor=_encoded(shown_keys[-1]) if len(page) > request.limit else None,
     )
 
 
@@ -130,7 +130,7 @@ def _entry(workspace: Workspace, path: str, folder: Folder, *, key: _Key, ignore
     if is_link:
         target, why = _behind(workspace, joined(path, name))
         found, refused = target or found, refused or why
-    elif is_hidden_place(folder.real, name):
+    elif is_secret_path(folder.real, name):
         refused = NOT_SHOWN
     elif name in folder.kept_out:
         refused = "This belongs to Holdfast."

@@ -18,8 +18,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
+from holdfast.features.files.paths import insist_on_file, public_spot
 from holdfast.redaction import Redactor
-from holdfast.server.files.places import insist_on_file, public_spot
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.offload import offload
 

@@ -34,8 +34,8 @@ def joined(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def is_hidden_place(real_root: str, inside: str) -> bool:
-    """Whether a path in the workspace, links resolved, looks like a secret."""
+def is_secret_path(real_root: str, inside: str) -> bool:
+    """Whether a path in the workspace, with links resolved, may hold secrets."""
     return is_secret(str(PurePosixPath(real_root, inside)))
 
 
@@ -44,7 +44,7 @@ def public_spot(workspace: Workspace, path: str) -> Generator[Spot]:
     """Where a path leads; raises PathRefused if that is outside or may hold secrets. Blocks."""
     real_root = os.path.realpath(workspace.root)
     with workspace.spot(path) as spot:
-        if is_hidden_place(real_root, path) or is_hidden_place(real_root, spot.inside):
+        if is_secret_path(real_root, path) or is_secret_path(real_root, spot.inside):
             raise SecretRefused(f"{shown(path)} may contain secrets, so it can't be read or written here.")
         yield spot
 
