@@ -37,11 +37,7 @@ def check_may_call(operation: Operation, asked: AsgiScope) -> None:
 
 def check_scope(asked: AsgiScope, needed: Scope) -> None:
     """Raise a Problem unless the caller's key has this scope; for what only the body can tell."""
-    check_held(asked.get(KEY_SCOPES, frozenset()), needed)
-
-
-def check_held(held: frozenset[Scope], needed: Scope) -> None:
-    """Raise a Problem unless this scope is among them."""
+    held: frozenset[Scope] = asked.get(KEY_SCOPES, frozenset())
     if needed not in held:
         raise _missing(held, needed)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.server.access.auth import KeyRing
-from holdfast.server.access.caller import caller_name, check_held
+from holdfast.server.access.caller import KEY_SCOPES, caller_name, check_scope
 from holdfast.server.problems import Problem
 from holdfast.values import MODES, ApprovalMode, asks_less
 
@@ -25,7 +25,7 @@ class ModeAccess:
         """Raise a Problem unless the caller can set the mode."""
         if mode == _STRICTEST:
             return
-        check_held(self._keys.scopes_of(caller_name()), "approve")
+        check_scope({KEY_SCOPES: self._keys.scopes_of(caller_name())}, "approve")
         if mode not in self.allowed():
             raise Problem(
                 403,
