@@ -57,6 +57,7 @@ OpenFilesShown: used allowed connections
 OpenQuestion: run_id session_id asked_at question_id question
 ParentShown: session_id run_id tool_call_id name root_session_id
 PatienceShown: connect_s first_event_s first_event_why gap_s
+PermissionModesShown: mode allowed
 PlanShown: seq run_id steps
 QuarantineDeleted: id deleted
 QuarantineEntry: id path kept taken_at
