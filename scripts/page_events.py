@@ -133,7 +133,8 @@ class BodyWriter(Writer):
 
     def _add(self, struct: mi.StructType) -> None:
         module = struct.cls.__module__
-        if module.startswith("holdfast.api") or module.endswith("bodies"):  # of the core, and of features
+        of_feature = module.endswith(("bodies", "operations"))
+        if module.startswith("holdfast.api") or of_feature:
             super()._add(struct)
         else:
             self.imported.add(struct.cls.__name__)

@@ -35,7 +35,6 @@ from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.tools.skills.library import SkillLibrary
-from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, MemoryMode, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
@@ -255,7 +254,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     asks_expire_s: float = 86_400.0
     secrets: Redactor = NO_SECRETS
     title_model: str | None = None
-    snapshots: Snapshots | None = None
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open
     workspace: Path = Path("/nowhere")
     session_tools: Mapping[str, SessionTools] = field(default_factory=dict[str, SessionTools])
     skills: SkillLibrary | None = None
@@ -305,7 +304,7 @@ async def served(
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
             title_model=setting.title_model,
-            snapshots=setting.snapshots,
+            features=setting.features,
             workspace=setting.workspace,
             skills=setting.skills,
             memory=setting.memory,

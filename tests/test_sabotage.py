@@ -6,6 +6,7 @@ import pytest
 
 from features.automations.sabotages import SABOTAGES as OF_TRIGGERS
 from features.mcp_server.sabotages import SABOTAGES as OF_MCP
+from features.undo.sabotages import SABOTAGES as OF_UNDO
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
@@ -25,7 +26,6 @@ from sabotage.run_logs import SABOTAGES as OF_RUN_LOGS
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
 from sabotage.slack import SABOTAGES as OF_SLACK
-from sabotage.undo import SABOTAGES as OF_UNDO
 
 SABOTAGES = (
     *OF_CHANNELS,

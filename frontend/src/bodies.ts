@@ -272,108 +272,6 @@ export interface GateTried {
   readonly status: "tried" | "trying";
 }
 
-/** A run's changes to its workspace. If it was undone together with later runs, includes their changes. */
-export interface RunChanges {
-  readonly run_id: string;
-  readonly workspace: string;
-  readonly files: readonly FileChanged[];
-  readonly files_total: number;
-  readonly undone: boolean;
-  readonly not_covered?: readonly FileNotCovered[];
-  readonly not_covered_total?: number;
-  readonly why_not?: readonly string[];
-  readonly git?: GitMoved | null;
-  readonly undos?: readonly UndoShown[];
-  readonly session_id?: string;
-}
-
-/** A file changed by the run. Bytes in its name that aren't UTF-8 are shown as numbers. */
-export interface FileChanged {
-  readonly path: string;
-  readonly kind: "created" | "changed" | "deleted" | "mode";
-  readonly state: "as_run_left_it" | "undone" | "changed_since";
-  readonly conflict?: string;
-  readonly before_bytes?: number;
-  readonly after_bytes?: number;
-  readonly binary?: boolean;
-  readonly diff?: string;
-}
-
-/** A file or folder excluded from snapshots. */
-export interface FileNotCovered {
-  readonly path: string;
-  readonly why: "ignored" | "secret" | "too large" | "git" | "not a file" | "unreadable" | "too deep";
-  readonly changed?: boolean;
-}
-
-/** A change to git's history during the run. An undo doesn't reverse it; `way_back` does. */
-export interface GitMoved {
-  readonly commit_before: string;
-  readonly commit_after: string;
-  readonly branch_before: string;
-  readonly branch_after: string;
-  readonly way_back: string;
-}
-
-/** An undo that can be redone, or whose runs haven't been restored. */
-export interface UndoShown {
-  readonly undo_id: string;
-  readonly run_id: string;
-  readonly seq: number;
-  readonly at_ms: number;
-  readonly files: number;
-  readonly turns: number;
-  readonly returns_chat: boolean;
-  readonly partial: boolean;
-  readonly paths?: readonly string[];
-  readonly files_redone?: boolean;
-}
-
-/** The undo is stored and the files are restored. */
-export interface RunUndone {
-  readonly run_id: string;
-  readonly undo_id: string;
-  readonly digest: string;
-  readonly files: readonly string[];
-  readonly runs?: readonly string[];
-  readonly left?: readonly FileLeft[];
-  readonly log_kept?: boolean;
-  readonly git?: GitMoved | null;
-  readonly turns?: number;
-}
-
-/** A file that wasn't restored. */
-export interface FileLeft {
-  readonly path: string;
-  readonly why: string;
-}
-
-/** The preview of an undo. Nothing has changed yet. */
-export interface UndoPreviewed {
-  readonly run_id: string;
-  readonly plan: string;
-  readonly turns: readonly RemovedTurnShown[];
-  readonly turns_total: number;
-  readonly files: readonly FileEffect[];
-  readonly files_total: number;
-  readonly log_kept: boolean;
-  readonly git?: GitMoved | null;
-}
-
-/** A run that an undo removes from the conversation. */
-export interface RemovedTurnShown {
-  readonly run_id: string;
-  readonly number: number;
-  readonly text: string;
-}
-
-/** A file that an undo changes. */
-export interface FileEffect {
-  readonly path: string;
-  readonly effect: "restored" | "recreated" | "deleted";
-  readonly conflict?: string;
-}
-
 /** Open approvals and questions, oldest first, up to 200 of `total`. */
 export interface AskList {
   readonly object: "list";
@@ -648,6 +546,20 @@ export interface PlanShown {
   readonly run_id: string;
   readonly steps: readonly PlanStep[];
   readonly accepted?: boolean;
+}
+
+/** An undo that can be redone, or whose runs haven't been restored. */
+export interface UndoShown {
+  readonly undo_id: string;
+  readonly run_id: string;
+  readonly seq: number;
+  readonly at_ms: number;
+  readonly files: number;
+  readonly turns: number;
+  readonly returns_chat: boolean;
+  readonly partial: boolean;
+  readonly paths?: readonly string[];
+  readonly files_redone?: boolean;
 }
 
 /** Part of a session's log. `bytes` has the sizes of the stored bodies. Cursors are SEQ@EPOCH. */
@@ -1070,6 +982,94 @@ export interface HealthShown {
   readonly version?: string;
   readonly platform?: "holdfast";
   readonly warning?: string;
+}
+
+/** A run's changes to its workspace. If it was undone together with later runs, includes their changes. */
+export interface RunChanges {
+  readonly run_id: string;
+  readonly workspace: string;
+  readonly files: readonly FileChanged[];
+  readonly files_total: number;
+  readonly undone: boolean;
+  readonly not_covered?: readonly FileNotCovered[];
+  readonly not_covered_total?: number;
+  readonly why_not?: readonly string[];
+  readonly git?: GitMoved | null;
+  readonly undos?: readonly UndoShown[];
+  readonly session_id?: string;
+}
+
+/** A file changed by the run. Bytes in its name that aren't UTF-8 are shown as numbers. */
+export interface FileChanged {
+  readonly path: string;
+  readonly kind: "created" | "changed" | "deleted" | "mode";
+  readonly state: "as_run_left_it" | "undone" | "changed_since";
+  readonly conflict?: string;
+  readonly before_bytes?: number;
+  readonly after_bytes?: number;
+  readonly binary?: boolean;
+  readonly diff?: string;
+}
+
+/** A file or folder excluded from snapshots. */
+export interface FileNotCovered {
+  readonly path: string;
+  readonly why: "ignored" | "secret" | "too large" | "git" | "not a file" | "unreadable" | "too deep";
+  readonly changed?: boolean;
+}
+
+/** A change to git's history during the run. An undo doesn't reverse it; `way_back` does. */
+export interface GitMoved {
+  readonly commit_before: string;
+  readonly commit_after: string;
+  readonly branch_before: string;
+  readonly branch_after: string;
+  readonly way_back: string;
+}
+
+/** The undo is stored and the files are restored. */
+export interface RunUndone {
+  readonly run_id: string;
+  readonly undo_id: string;
+  readonly digest: string;
+  readonly files: readonly string[];
+  readonly runs?: readonly string[];
+  readonly left?: readonly FileLeft[];
+  readonly log_kept?: boolean;
+  readonly git?: GitMoved | null;
+  readonly turns?: number;
+}
+
+/** A file that wasn't restored. */
+export interface FileLeft {
+  readonly path: string;
+  readonly why: string;
+}
+
+/** The preview of an undo. Nothing has changed yet. */
+export interface UndoPreviewed {
+  readonly run_id: string;
+  readonly plan: string;
+  readonly turns: readonly RemovedTurnShown[];
+  readonly turns_total: number;
+  readonly files: readonly FileEffect[];
+  readonly files_total: number;
+  readonly log_kept: boolean;
+  readonly git?: GitMoved | null;
+}
+
+/** A run that an undo removes from the conversation. */
+export interface RemovedTurnShown {
+  readonly run_id: string;
+  readonly number: number;
+  readonly text: string;
+}
+
+/** A file that an undo changes. */
+export interface FileEffect {
+  readonly path: string;
+  readonly effect: "restored" | "recreated" | "deleted";
+  readonly conflict?: string;
 }
 
 /** All channels. */

@@ -598,24 +598,6 @@ export interface SentFile {
   readonly caption?: string;
 }
 
-/** The workspace was stored, before the first change of a turn or after the last one. */
-export interface SnapshotTaken {
-  readonly type: "snapshot.taken";
-  readonly at_ms: number;
-  readonly run_id: string;
-  readonly turn: number;
-  readonly when: "after" | "before";
-  readonly workspace: string;
-  readonly snapshot?: string;
-  readonly files?: number;
-  readonly not_covered?: number;
-  readonly changed?: number;
-  readonly overlaps?: readonly string[];
-  readonly why_not?: string;
-  readonly branch?: string;
-  readonly commit?: string;
-}
-
 /** A sub-agent is about to be created with these ids. `settings.budget` is reserved for it. */
 export interface ChildStarted {
   readonly type: "child.started";
@@ -1157,6 +1139,24 @@ export interface DeliveryUnknown {
   readonly until_ms?: number;
 }
 
+/** The workspace was stored, before the first change of a turn or after the last one. */
+export interface SnapshotTaken {
+  readonly type: "snapshot.taken";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly turn: number;
+  readonly when: "after" | "before";
+  readonly workspace: string;
+  readonly snapshot?: string;
+  readonly files?: number;
+  readonly not_covered?: number;
+  readonly changed?: number;
+  readonly overlaps?: readonly string[];
+  readonly why_not?: string;
+  readonly branch?: string;
+  readonly commit?: string;
+}
+
 /** The channel connected. `account` is its name on the platform. */
 export interface ChannelConnected {
   readonly type: "channel.connected";
@@ -1485,7 +1485,6 @@ export type AnyEvent =
   | ToolStarted
   | ToolOutput
   | ToolEnded
-  | SnapshotTaken
   | ChildStarted
   | ChildEnded
   | ChildAsked
@@ -1527,6 +1526,7 @@ export type AnyEvent =
   | DeliveryPostponed
   | DeliveryRejected
   | DeliveryUnknown
+  | SnapshotTaken
   | ChannelConnected
   | ChannelFailed
   | ChannelCodeMade

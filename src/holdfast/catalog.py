@@ -14,16 +14,26 @@ class Shipped(Struct, frozen=True):
 
     `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
     feature if one of these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if
-    one of these `settings` (fields of `Settings`) is.
+    one of these `settings` (fields of `Settings`) is. Its unfinished work has notes with the prefix
+    `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their sessions.
     """
 
     name: str
     logs: dict[str, str] = field(default_factory=dict[str, str])
     run_settings: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    unfinished: str = ""
+
+
+class UnfinishedWork(Struct):
+    """The session and the node of a note about unfinished work."""
+
+    session_id: str
+    node: str = ""
 
 
 SHIPPED: tuple[Shipped, ...] = (
+    Shipped("undo", unfinished="undo/"),
     Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),

@@ -92,3 +92,8 @@ def _is_seen(char: str) -> bool:
 
 def _written_out(char: str) -> str:
     return "\\t" if char == "\t" else char.encode("unicode_escape").decode("ascii")
+
+
+def shown_path(path: bytes) -> str:
+    """Return a path for people and JSON. A byte that isn't UTF-8 is shown as its number."""
+    return path.decode("utf-8", "backslashreplace")

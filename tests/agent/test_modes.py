@@ -14,6 +14,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.events.modes import mode_set
 from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.undo.snapshots import Snapshots
 from holdfast.folds import session
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
@@ -23,7 +24,6 @@ from holdfast.runner.session_modes import SessionModes
 from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
-from holdfast.undo.snapshots import Snapshots
 from holdfast.values import ApprovalMode, Choice
 
 WRITE = CallTool("write_file", {"path": "new.txt", "content": "x"})
@@ -108,7 +108,7 @@ async def test_edits_asks_when_the_workspace_has_no_snapshot(tmp_path: Path) -> 
                 chaos,
                 WriteFile(FilesSeen()),
                 judge=judge,
-                snapshots=snapshots if is_stored else None,
+                features={"undo": snapshots} if is_stored else {},
             ) as world,
         ):
             await send(world, workspace=str(work))

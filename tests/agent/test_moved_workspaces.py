@@ -8,12 +8,12 @@ import pytest
 from agent.world import Effect, asks_about, ending, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.features.undo.snapshots import NoSnapshot, SnapshotKey, Snapshots
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace
-from holdfast.undo.snapshots import NoSnapshot, Place, Snapshots
 
 
 @pytest.fixture
@@ -92,4 +92,4 @@ async def test_nothing_of_a_workspace_that_became_a_link_is_opened_or_stored(cho
     with pytest.raises(WorkspaceMoved):
         async with snapshots.workspace(chosen):
             pass
-    assert isinstance(await snapshots.take(chosen, Place("s", "r", "0-before")), NoSnapshot)
+    assert isinstance(await snapshots.take(chosen, SnapshotKey("s", "r", "0-before")), NoSnapshot)

@@ -1,5 +1,6 @@
 """Every feature can be deleted: the rest works, and what the feature stored is kept for its return."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from holdfast import catalog
 from holdfast.catalog import FEATURES, SHIPPED
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.feature import Feature
+from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import Program, configure, program
 
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
@@ -38,9 +40,12 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.events, feature.folds, feature.run, feature.session_fields),
         *(feature.operations, feature.tools, feature.session_tools, feature.doctor),
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
+        *(feature.opened, feature.can_undo, feature.recover, feature.upkeep),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
-    return [*filter(None, single), *(part for parts in several for part in parts.values())]
+    chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())
+    parts = [part for parts in several for part in parts.values()]
+    return [*filter(None, single), *parts, *(command.run for command in chats)]
 
 
 @pytest.mark.parametrize("feature", FEATURES.values(), ids=FEATURES)
@@ -148,3 +153,43 @@ def test_configuring_an_absent_feature_is_an_error_that_names_it(tmp_path: Path)
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "mcp_servers needs the feature mcp_client, which isn't installed" in done.stdout + done.stderr
+
+
+async def test_a_session_with_an_unfinished_undo_waits_for_the_feature(tmp_path: Path) -> None:
+    """P6, P13: no run works on files that are half restored. It can be stopped, and other sessions run."""
+    async with ChaosServer(choose=script) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path) as server:
+            await works(server, session_id="half")
+        store = await SqliteStore.open(tmp_path / "data" / "holdfast.db")
+        await store.put_note("undo/und_1", b'{"session_id": "half", "undo": {}, "node": ""}')
+        await store.close()
+        async with program(tmp_path, command=without("undo", tmp_path)) as server:
+            run_id = await server.start("hi", session_id="half")
+            await works(server)
+            _, shown = await server.call("GET", f"/v1/runs/{run_id}")
+            assert (shown["status"], shown.get("started_at")) == ("queued", None)
+            assert "the feature undo" in shown["mark"]
+            await server.call("POST", f"/v1/runs/{run_id}/stop")
+            ended = (await server.until(run_id, "run.ended")).data
+            assert (ended["outcome"], ended["cause"]) == ("cancelled", "user_stop")
+
+
+async def test_snapshots_of_a_session_are_kept_while_their_feature_is_absent(tmp_path: Path) -> None:
+    """P13: a run is undone after its feature was away, as far as the files are still as it left them."""
+    edit = CallTool("write_file", {"path": "notes.txt", "content": "the agent's"})
+    async with ChaosServer([edit], [Say("written")], [Say("ok")]) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        notes = tmp_path / "work" / "notes.txt"
+        await asyncio.to_thread(notes.write_text, "mine")
+        async with program(tmp_path) as server:
+            run_id = await server.start("write", session_id="s")
+            await server.until(run_id, "run.ended")
+        async with program(tmp_path, command=without("undo", tmp_path)) as server:
+            await works(server, session_id="s")
+            status, _ = await server.call("GET", f"/v1/runs/{run_id}/changes")
+            assert status == 404
+        async with program(tmp_path) as server:
+            status, undone = await server.call("POST", f"/v1/runs/{run_id}/undo", {})
+            assert (status, undone["files"]) == (200, ["notes.txt"])
+        assert await asyncio.to_thread(notes.read_text) == "mine"

@@ -10,6 +10,7 @@ from holdfast import events as e
 from holdfast.codec import TYPES
 from holdfast.events import RunEvent
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.undo.events import SnapshotTaken
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
 
 # They change nothing of what a run is doing.
@@ -20,7 +21,7 @@ QUIET = {
     e.ToolOutput,
     e.Usage,
     e.MessageDispatched,
-    e.SnapshotTaken,
+    SnapshotTaken,
     PlanUpdated,
     GoalContinued,
     e.ChildStarted,

@@ -12,6 +12,7 @@ from holdfast.features.automations.events import (
     TriggerDue,
 )
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.undo.events import SnapshotTaken
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
@@ -141,7 +142,7 @@ NEXT: tuple[e.Event, ...] = (
     msgspec.structs.replace(CLIENT_TOOLS, client_tools_id="k2"),
     e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow"),
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
-    e.SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
+    SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
     e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
     PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
     GoalContinued(at_ms=9, run_id="r1", round=2, told=""),

@@ -19,33 +19,6 @@ def answered(scene: Scene, run_id: str) -> None:
     scene.ends()
 
 
-def taken(scene: Scene, when: str, **fields: object) -> None:
-    scene.of_run(e.SnapshotTaken, turn=1, when=when, workspace="/w", **fields)
-
-
-def test_a_turn_is_open_from_its_first_snapshot_to_its_second() -> None:
-    scene = Scene()
-    scene.put(e.SessionCreated, epoch="e")
-    scene.send("go", run_id="r1")
-    run = session.fold(scene.log).runs["r1"]
-    assert (run.open_snapshot, run.files_changed) == (None, 0)
-    taken(scene, "before", snapshot="5a")
-    run = session.fold(scene.log).runs["r1"]
-    assert run.open_snapshot is run.snapshots[0]
-    taken(scene, "after", snapshot="5b", changed=2)
-    run = session.fold(scene.log).runs["r1"]
-    assert (run.open_snapshot, run.files_changed) == (None, 2)
-    taken(scene, "before", why_not="the disk is full")
-    run = session.fold(scene.log).runs["r1"]
-    assert (run.open_snapshot, run.files_changed) == (None, 2)
-    texts = [line.text for line in timeline(scene.log).lines if line.type == "snapshot.taken"]
-    assert texts == [
-        "before turn 1: 0 files",
-        "after turn 1: 0 files, 2 changed",
-        "before turn 1: the disk is full",
-    ]
-
-
 def test_an_undo_marks_the_runs_it_takes_back_until_it_is_redone() -> None:
     scene = Scene()
     scene.put(e.SessionCreated, epoch="e")

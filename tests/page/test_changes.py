@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
+from features.undo.world import Change, Changes, write
 from holdfast.chaos import CallTool, Say
-from holdfast.undo.snapshots import Snapshots
+from holdfast.features.undo.snapshots import Snapshots
 from page.browsing import Chat, Visit, faults_of
-from runner.undo_world import Change, Changes, write
 from serving import Setting
 from tools.calls import until
 
@@ -32,7 +32,7 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
     await asyncio.to_thread(workspace.mkdir)
     await asyncio.to_thread(write("kept.txt", "before\n"), workspace)
     tool = Changes([write("kept.txt", "after\n", HOSTILE, "new\n")])
-    setting = Setting(tools=(tool,), snapshots=Snapshots(tmp_path / "snapshots"))
+    setting = Setting(tools=(tool,), features={"undo": Snapshots(tmp_path / "snapshots")})
     async with visit.chatting([CallTool("change")], [Say("All changed.")], setting=setting) as server:
         await server.served.ended(await server.served.start(session_id="s", workspace=str(workspace)))
         chat = await visit(f"{server.url}/s/s")
@@ -76,7 +76,7 @@ async def three_runs(visit: Visit, tmp_path: Path) -> AsyncGenerator[tuple[Chat,
     workspace = tmp_path / "ws"
     await asyncio.to_thread(workspace.mkdir)
     changes: list[Change] = [write(name, name) for name in ("a", "b", "c")]
-    setting = Setting(tools=(Changes(changes),), snapshots=Snapshots(tmp_path / "snapshots"))
+    setting = Setting(tools=(Changes(changes),), features={"undo": Snapshots(tmp_path / "snapshots")})
     turns = [step for name in "ABC" for step in ([CallTool("change")], [Say(f"Answer {name}")])]
     async with visit.chatting(*turns, [Say("Answer D")], setting=setting) as server:
         for words in ("first", "second", "third"):

@@ -12,18 +12,18 @@ from msgspec import structs
 from msgspec.structs import replace
 from typing_extensions import override
 
+from features.undo.world import Changes, model, write
 from holdfast import events as e
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.chaos import ChaosServer, Hang
+from holdfast.features.undo.snapshots import Snapshots
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.redaction import Redactor
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.peers.seals import HEADER, WINDOW_MS, Question, Seals, cluster_secret
 from holdfast.server.sessions.processes import OUTPUT_CHARS_MAX
-from holdfast.undo.snapshots import Snapshots
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
-from runner.undo_world import Changes, model, write
 from serving import Served, Setting, served, target_of
 from stream_server import stream_server
 from tables import for_each_row
@@ -187,7 +187,7 @@ async def test_changes_are_undone_at_the_server_that_has_the_snapshots(tmp_path:
             store.where = where
             cluster.alive.append(store)
             tool, snapshots = Changes([write("new.txt", "hello\n")]), Snapshots(tmp_path / name)
-            setting = Setting(store=store, tools=(tool,), snapshots=snapshots)
+            setting = Setting(store=store, tools=(tool,), features={"undo": snapshots})
             servers.append(await stack.enter_async_context(served(target_of(chaos), setting=setting)))
             store.url = servers[-1].url
         run_id = await servers[0].start("go", session_id="s", workspace=str(workspace))

@@ -32,6 +32,7 @@ from holdfast.features.automations.events import (
 )
 from holdfast.features.automations.values import EveryTimes, TriggerSettings
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.undo.events import SnapshotTaken
 from holdfast.values import (
     Action,
     ClientToolResult,
@@ -156,16 +157,9 @@ class Writer:
     def snapshot(self) -> None:
         if (run := self.running()) is not None:
             when = self.draw(st.sampled_from(["before", "after"]))
-            self.put(
-                e.SnapshotTaken,
-                run_id=run.run_id,
-                turn=1,
-                when=when,
-                workspace="/w",
-                snapshot="5a",
-                files=3,
-                changed=2 if when == "after" else 0,
-            )
+            usual = {"turn": 1, "workspace": "/w", "snapshot": "5a", "files": 3}
+            changed = 2 if when == "after" else 0
+            self.put(SnapshotTaken, run_id=run.run_id, when=when, changed=changed, **usual)
 
     def grant(self) -> None:
         grant_id = self.fresh("g")

@@ -4,10 +4,10 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 // With all that the panels need, this needs the same parts of the page: those stay one chunk, which compresses better.
 import "../frame/panels.tsx";
+import { ChangesTab } from "../features/undo/changes.tsx";
 import { changesOf, closeFiles, FILES_SWITCH, filesOpen } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import { has, type OpenSession, session } from "../state.ts";
-import { ChangesTab } from "./changes.tsx";
 import { Preview } from "./preview.tsx";
 import { ProcessesTab } from "./processes.tsx";
 import { Tree } from "./tree.tsx";
@@ -21,6 +21,12 @@ const TABS = [
   { name: "processes", words: "Processes" },
 ] as const;
 type TabName = (typeof TABS)[number]["name"];
+
+/** The tabs that the server has something for. */
+function tabs(): readonly (typeof TABS)[number][] {
+  const absent = { files: !has("files"), changes: !has("undo"), processes: false };
+  return TABS.filter(({ name }) => !absent[name]);
+}
 
 /** Whether the processes are shown in place of the files. */
 const processesOpen = signal(false);
@@ -83,7 +89,7 @@ export function FilesPanel(): JSX.Element | null {
     <aside id="files" class="panel files" tabIndex={-1} aria-label="Files" onKeyDown={onKeyDown}>
       <header class="panel-head">
         <div class="files-tabs" role="tablist" aria-label="Files, changes and processes">
-          {TABS.filter(({ name }) => name !== "files" || has("files")).map(({ name, words }) => (
+          {tabs().map(({ name, words }) => (
             <button
               key={name}
               type="button"
@@ -131,8 +137,9 @@ function onTabKey(event: KeyboardEvent): void {
   if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
   event.preventDefault();
   const step = event.key === "ArrowRight" ? 1 : -1;
-  const at = TABS.findIndex(({ name }) => name === tabShown()) + step;
-  const { name } = TABS[(at + TABS.length) % TABS.length] ?? TABS[0];
+  const shown = tabs();
+  const at = shown.findIndex(({ name }) => name === tabShown()) + step;
+  const { name } = shown[(at + shown.length) % shown.length] ?? TABS[0];
   show(name);
   document.getElementById(`files-tab-${name}`)?.focus();
 }

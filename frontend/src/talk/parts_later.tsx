@@ -1,6 +1,7 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
 export { PlanCard } from "../features/plans/plan_card.tsx";
+export { UndoNote } from "../features/undo/undo_note.tsx";
 export { FindHint } from "../frame/find_hint.tsx";
 export { Hits } from "../frame/search_hits.tsx";
 export { Proposals } from "../powers/proposals.tsx";
@@ -12,4 +13,3 @@ export { OriginNote } from "./origin_note.tsx";
 export { PasteOffer } from "./paste_offer.tsx";
 export { QueueCards } from "./queue_cards.tsx";
 export { Superseded } from "./superseded.tsx";
-export { UndoNote } from "./undo_note.tsx";

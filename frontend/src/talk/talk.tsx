@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { PlanPlace } from "../features/plans/plan_place.tsx";
+import { UndoPlace } from "../features/undo/undo_place.tsx";
 import { Welcome } from "../frame/welcome.tsx";
 import { Icon } from "../icons.tsx";
 import { create, type OpenSession, open, session } from "../state.ts";
@@ -12,7 +13,6 @@ import { OriginPlace } from "./origin_place.tsx";
 import { ProposalPlace } from "./proposal_place.tsx";
 import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
-import { UndoPlace } from "./undo_place.tsx";
 
 export function Talk(): JSX.Element {
   const here = session.value;

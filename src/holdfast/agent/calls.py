@@ -23,12 +23,11 @@ from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import mode_in
 from holdfast.agent.remembering import Remembering
-from holdfast.agent.run_hooks import in_loop_tools, only_reads
+from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import SkillProposals
-from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.feature import InLoopTool, RunContext
@@ -103,7 +102,7 @@ class ToolCalls:
         self._log = log
         self._deps = deps
         self._people = Asks(view, log, deps)
-        self._snapshots = TurnSnapshots(view, log, deps)
+        self._context = RunContext(view, log, self._people, deps)
         run = view.run(log.run_id)
         self._settings = run.settings
         self.delegation = Delegation(view, log, deps)
@@ -119,13 +118,13 @@ class ToolCalls:
         self._judged_modes: dict[str, ApprovalMode] = {}  # the modes that calls were allowed in, by id
         self._shortfalls: dict[str, str] = {}  # what the sandbox couldn't hold when each call was judged
         self._workspace = Path(self._settings.workspace or deps.workspace)
-        self._changing = asyncio.Lock()  # concurrent calls share one snapshot
+        self._changing = asyncio.Lock()  # changes are prepared one at a time
         # The effects of these are only in the log.
         self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: self._question,
             PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
             REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
-            **in_loop_tools(RunContext(view, log, self._people, deps.judge)),
+            **in_loop_tools(self._context),
         }
 
     async def finish_open_calls(self) -> bool:
@@ -144,7 +143,7 @@ class ToolCalls:
                 break
         else:
             may_continue = True
-        await self._snapshots.after_turn()
+        await after_turn(self._context)
         # The client's come last: when it has them, its request is answered, and the run waits for the next.
         return may_continue and await self._finish_by_client(run.unfinished_tools)
 
@@ -305,7 +304,7 @@ class ToolCalls:
         if not is_edit or not isinstance(judged.verdict, Allow):
             return True
         async with self._changing:
-            return await self._snapshots.before_change()
+            return await before_change(self._context)
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool, mode: ApprovalMode) -> "Judged":
         """The verdict on the action in this mode."""
@@ -390,7 +389,7 @@ class ToolCalls:
         await self._deps.drain.checkpoint(run.run_id)
         if not tool.traits.read_only:
             async with self._changing:
-                await self._snapshots.before_change()
+                await before_change(self._context)
         confinement = await self._confinement(asked, tool)
         if self._settings.offline and isinstance(tool, Confinable) and confinement is None:
             return _not_run(NO_SANDBOX)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.homes import Homes
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
     from holdfast.tools.skills.library import SkillLibrary
-    from holdfast.undo.snapshots import Snapshots
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
@@ -74,7 +73,7 @@ class AgentDeps:
     reads: SharedReads = field(default_factory=SharedReads)  # of files, when runs begin
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
-    snapshots: "Snapshots | None" = None  # None: what runs change can't be undone
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open, by its name
     children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
     children_depth_max: int = 3  # how many levels of sub-agents there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)

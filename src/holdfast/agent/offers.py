@@ -9,7 +9,13 @@ from holdfast.folds.run import Run
 from holdfast.interfaces.nodes import Node
 from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 
-_WORDS = {"target": "the target", "tool": "the tool", "mcp": "the MCP server", "model": "the model"}
+_WORDS = {
+    "target": "the target",
+    "tool": "the tool",
+    "mcp": "the MCP server",
+    "model": "the model",
+    "feature": "the feature",
+}
 
 
 def names_in(offers: Iterable[str]) -> frozenset[str]:

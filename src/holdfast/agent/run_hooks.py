@@ -18,6 +18,8 @@ _CONTEXT = tuple(hooks.context for hooks in _HOOKS if hooks.context)
 _ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
 _UNUSED_TOOLS = tuple(hooks.unused_tools for hooks in _HOOKS if hooks.unused_tools)
 _TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
+_BEFORE_CHANGE = tuple(hooks.before_change for hooks in _HOOKS if hooks.before_change)
+_AFTER_TURN = tuple(hooks.after_turn for hooks in _HOOKS if hooks.after_turn)
 _MAY_END = tuple(hooks.may_end for hooks in _HOOKS if hooks.may_end)
 
 
@@ -50,6 +52,17 @@ def unused_tools(run: Run) -> set[str]:
 def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:
     """Return the feature tools that the agent loop carries out, by name."""
     return {name: tool for tools in _TOOLS for name, tool in tools(context).items()}
+
+
+async def before_change(context: RunContext) -> bool:
+    """Let the features prepare for a change. Return whether one of them can undo it."""
+    return any([await prepare(context) for prepare in _BEFORE_CHANGE])
+
+
+async def after_turn(context: RunContext, *, seconds: float | None = None) -> None:
+    """Let the features record what the turn changed; at the end of the run, within `seconds`."""
+    for record in _AFTER_TURN:
+        await record(context, seconds)
 
 
 def may_end(run: Run, now_ms: int) -> Outcome | Continue | None:

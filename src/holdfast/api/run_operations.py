@@ -1,6 +1,6 @@
 """Operations on runs, approvals and questions."""
 
-from holdfast.api import approvals, changes, runs
+from holdfast.api import approvals, runs
 from holdfast.api.operation import EVENTS, ONCE, PAGE, RESUME, RUN_ERRORS, START_ERRORS, Operation
 
 RUN_OPERATIONS: tuple[Operation, ...] = (
@@ -182,80 +182,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             409: "not_gated",
         },
         needs_request=True,
-    ),
-    Operation(
-        "GET",
-        "/v1/runs/{run_id}/changes",
-        "changes.show",
-        tag="Runs",
-        shows_files=True,
-        summary="List the files changed by a run, with diffs, and files not covered by its snapshots.",
-        responses={200: changes.RunChanges},
-        errors={
-            403: "workspace_not_allowed",
-            **RUN_ERRORS,
-            409: "undo_off, several_workspaces, workspace_unwritable",
-            410: "snapshot_gone",
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/runs/{run_id}/undo",
-        "changes.undo",
-        tag="Runs",
-        summary=(
-            "Undo a run and all later runs: restore their files and rewind the session to before the run. "
-            "Refused if it would overwrite other changes."
-        ),
-        scopes=("approve",),
-        request=changes.UndoRequest,
-        responses={200: changes.RunUndone},
-        errors={
-            400: "invalid_request, invalid_json",
-            403: "workspace_not_allowed",
-            404: "run_not_found, file_not_changed",
-            409: (
-                "undo_conflict, plan_changed, session_busy, session_deleted, nothing_to_undo, undo_off, "
-                "several_workspaces, workspace_unwritable"
-            ),
-            410: "snapshot_gone",
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/runs/{run_id}/undo/preview",
-        "changes.preview",
-        tag="Runs",
-        summary="Preview which files and runs an undo would change.",
-        request=changes.UndoRequest,
-        responses={200: changes.UndoPreviewed},
-        errors={
-            400: "invalid_request, invalid_json",
-            403: "workspace_not_allowed",
-            404: "run_not_found, file_not_changed",
-            409: "session_busy, nothing_to_undo, undo_off, several_workspaces, workspace_unwritable",
-            410: "snapshot_gone",
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/runs/{run_id}/redo",
-        "changes.redo",
-        tag="Runs",
-        summary="Redo an undone run: restore its files, and its runs if the conversation hasn't continued.",
-        scopes=("approve",),
-        request=changes.UndoRequest,
-        responses={200: changes.RunUndone},
-        errors={
-            400: "invalid_request, invalid_json",
-            403: "workspace_not_allowed",
-            **RUN_ERRORS,
-            409: (
-                "undo_conflict, session_busy, session_deleted, session_went_on, newer_undo_first, "
-                "nothing_to_redo, nothing_to_undo, undo_off, workspace_unwritable"
-            ),
-            410: "snapshot_gone",
-        },
     ),
     Operation(
         "GET",

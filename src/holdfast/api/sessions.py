@@ -3,10 +3,9 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, AbsolutePath, ResponseBody, one_of
-from holdfast.api.changes import UndoShown
 from holdfast.api.runs import SessionId
 from holdfast.values import MODES, ApprovalMode, OldMode, Part, PlanStep
 
@@ -203,6 +202,36 @@ class TranscriptRun(ResponseBody, frozen=True):
         SupersededTextShown | None,
         msgspec.Meta(description="Show it until the new text catches up. It isn't part of the answer."),
     ] = None
+
+
+class UndoShown(ResponseBody, frozen=True):
+    """An undo that can be redone, or whose runs haven't been restored."""
+
+    undo_id: str
+    run_id: str
+    seq: int
+    at_ms: int
+    files: Annotated[int, Meta(description="Number of files it changed.")]
+    turns: Annotated[int, Meta(description="Number of runs it removed from the conversation.")]
+    returns_chat: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether a redo restores the runs. Once the conversation continues, it restores only files."
+            )
+        ),
+    ]
+    partial: Annotated[bool, Meta(description="Whether it undid individual files instead of whole runs.")]
+    paths: Annotated[
+        tuple[str, ...],
+        Meta(description="The files; sent only with a run's changes. Empty if they're no longer stored."),
+    ] = ()
+    files_redone: Annotated[
+        bool,
+        Meta(
+            description="Whether a redo restored its files but not its runs. Fork at `seq` - 1 to see them."
+        ),
+    ] = False
 
 
 class PlanShown(ResponseBody, frozen=True):

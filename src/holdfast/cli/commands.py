@@ -7,7 +7,7 @@ import typer
 from holdfast import __version__
 from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
-from holdfast.cli import undo_commands
+from holdfast.cli import quarantine_commands
 from holdfast.cli.options import (
     AsJson,
     Config,
@@ -73,7 +73,7 @@ app.add_typer(keys_app, name="keys")
 app.add_typer(memory_commands.memory_app, name="memory")
 app.add_typer(skill_commands.skills_app, name="skills")
 app.add_typer(store_commands.store_app, name="store")
-app.add_typer(undo_commands.quarantine_app, name="quarantine")
+app.add_typer(quarantine_commands.quarantine_app, name="quarantine")
 RUN_EXAMPLES = """Examples:
 
 holdfast run 'why does make test fail?'
@@ -222,9 +222,6 @@ def inspect(
 
 
 app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
-app.command(short_help="Show a run's file changes.")(undo_commands.diff)
-app.command(short_help="Undo a run's file changes.")(undo_commands.undo)
-app.command(short_help="Reverse a run's latest undo.")(undo_commands.redo)
 
 
 @app.command(short_help="Check this installation and suggest fixes.")

@@ -12,7 +12,6 @@ import msgspec
 from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
-from holdfast.api.changes import RunChanges, RunUndone, UndoPreviewed, UndoRequest
 from holdfast.api.children import ChildList
 from holdfast.api.live import BackgroundOutput, SessionLive
 from holdfast.api.nodes import NodeList, NodeShown
@@ -162,25 +161,6 @@ class Client:
         """Start a new run from the same input; it replaces this one. For a fork, name its session."""
         body = {"session_id": session_id} if session_id else {}
         return await self.post(f"/v1/runs/{in_path(run_id)}/retry", body, Started, once=_once())
-
-    async def changes(self, run_id: str) -> RunChanges:
-        """What a run changed in its workspace."""
-        return await self.get(f"/v1/runs/{in_path(run_id)}/changes", RunChanges)
-
-    async def preview_undo(self, run_id: str, wanted: UndoRequest) -> UndoPreviewed:
-        """Show which files and turns an undo would change."""
-        body = msgspec.to_builtins(wanted)
-        return await self.post(f"/v1/runs/{in_path(run_id)}/undo/preview", body, UndoPreviewed)
-
-    async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
-        """Undo a run; raises Refused (409) if that would overwrite other changes."""
-        body = msgspec.to_builtins(wanted)
-        return await self.post(f"/v1/runs/{in_path(run_id)}/undo", body, RunUndone)
-
-    async def redo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
-        """Take the newest undo of the run back."""
-        body = msgspec.to_builtins(wanted)
-        return await self.post(f"/v1/runs/{in_path(run_id)}/redo", body, RunUndone)
 
     async def try_now(self, run_id: str) -> None:
         """Don't wait until the time that a provider named."""

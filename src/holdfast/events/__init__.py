@@ -343,25 +343,6 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     proposal: str = ""
 
 
-class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
-    """The workspace was stored, before the first change of a turn or after the last one.
-
-    If it couldn't be stored, `snapshot` is empty, `why_not` is the reason, and the turn can't be undone.
-    """
-
-    turn: int
-    when: Literal["before", "after"]
-    workspace: str
-    snapshot: str = ""
-    files: int = 0
-    not_covered: int = 0  # files and folders that aren't stored
-    changed: int = 0  # files the run has changed so far; only after a turn
-    overlaps: tuple[str, ...] = ()  # runs that could change the same files at the same time
-    why_not: str = ""
-    branch: str = ""  # of the workspace's git repository, which snapshots exclude; empty if HEAD is detached
-    commit: str = ""  # the checked-out commit
-
-
 class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
     """A person allowed a kind of action for this session or always."""
 
@@ -485,7 +466,7 @@ AnyEvent: TypeAlias = (
     | MessageRemoved | MessageDispatched | QueuePaused | QueueResumed | RunQueued | RunStarted
     | CallStarted | CallEnded | AttemptStarted | AttemptFailed | AttemptSuperseded | TextDelta
     | TextDone | ReasoningDelta | ReasoningDone | ToolAsked | ToolStarted | ToolOutput | ToolEnded
-    | SnapshotTaken | ChildStarted | ChildEnded | ChildAsked | ChildAskSettled | ParentTold
+    | ChildStarted | ChildEnded | ChildAsked | ChildAskSettled | ParentTold
     | ApprovalAsked | ApprovalAnswered | ApprovalExpired | ApprovalWithdrawn | QuestionAsked
     | QuestionAnswered | QuestionExpired | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered
     | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched

@@ -47,7 +47,6 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.ReasoningDone,
     e.ToolOutput,
     e.ToolEnded,
-    e.SnapshotTaken,
     e.ChildEnded,
     e.ChildAsked,
     e.ChildAskSettled,

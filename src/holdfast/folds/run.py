@@ -149,7 +149,6 @@ class Run(Struct):
     recovered: bool = False
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
-    snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # by session
     child_asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
     features: dict[str, Any] = field(default_factory=dict[str, Any])  # the state that each keeps, by its name
@@ -159,17 +158,6 @@ class Run(Struct):
         """Return the number of tool calls that weren't approved."""
         endings = [call.ended.ending for call in self.tools.values() if call.ended is not None]
         return sum(ending in _NOT_ALLOWED for ending in endings)
-
-    @property
-    def open_snapshot(self) -> e.SnapshotTaken | None:
-        """The snapshot before the newest turn that changes files, if there is none after that turn yet."""
-        newest = self.snapshots[-1] if self.snapshots else None
-        return newest if newest is not None and newest.when == "before" and newest.snapshot else None
-
-    @property
-    def files_changed(self) -> int:
-        """How many files it has changed, as far as snapshots tell."""
-        return next((one.changed for one in reversed(self.snapshots) if one.when == "after"), 0)
 
     @property
     def status(self) -> DetailedStatus:
@@ -418,10 +406,6 @@ def _tool_ended(run: Run, event: e.ToolEnded) -> None:
     run.resumptions_without_progress = 0
 
 
-def _snapshot_taken(run: Run, event: e.SnapshotTaken) -> None:
-    run.snapshots.append(event)
-
-
 def _child_started(run: Run, event: e.ChildStarted) -> None:
     if event.child_id in run.children:
         raise _Contradiction(f"sub-agent {event.child_id} was started before")
@@ -517,7 +501,6 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.ToolStarted: _tool_started,
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
-        e.SnapshotTaken: _snapshot_taken,
         e.ChildStarted: _child_started,
         e.ChildEnded: _child_ended,
         e.ChildAsked: _child_asked,

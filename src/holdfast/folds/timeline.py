@@ -142,10 +142,6 @@ def _mode_text(event: e.ModeSet) -> str:
     return mode_of(event) or "as configured"
 
 
-def _count(event: e.SnapshotTaken) -> str:
-    return f"{event.files} files" + (f", {event.changed} changed" if event.when == "after" else "")
-
-
 _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
         e.SessionRewound: lambda event: f"to {event.to_seq}" + (_undo_text(event.undo) if event.undo else ""),
@@ -159,7 +155,6 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.AttemptFailed: lambda event: f"{event.close_reason}: {event.failure.text}",
         e.ToolAsked: lambda event: event.name,
         e.ToolEnded: lambda event: f"{event.ending}: {event.result}",
-        e.SnapshotTaken: lambda event: f"{event.when} turn {event.turn}: {event.why_not or _count(event)}",
         e.ApprovalAsked: lambda event: event.action.summary,
         e.ApprovalAnswered: lambda event: event.choice,
         e.QuestionAnswered: lambda event: event.answer,

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
@@ -34,7 +34,6 @@ from holdfast.host.tools import (
     HostTools,
     OpenedTools,
     SessionProcesses,
-    kept_out_of_tools,
     open_tools,
     own_folders,
 )
@@ -56,8 +55,6 @@ from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 from holdfast.tools.skills.library import SkillLibrary
-from holdfast.undo.scan import ScanLimits
-from holdfast.undo.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess
@@ -134,10 +131,9 @@ async def open_parts(
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
         tools.tasks.start("shared grants", partial(grants.watch, clock, always.load))
-        snapshots = await _snapshots(stack, settings, config)
+        features = await _opened_features(stack, settings, config)
         judge = _judge(settings, tools, always=always, config=config)
-        if snapshots is not None:
-            judge = replace(judge, undoable=snapshots.covers)
+        judge = replace(judge, undoable=partial(_can_undo, features))
         yield Parts(
             targets=targets,
             store=store,
@@ -147,7 +143,7 @@ async def open_parts(
                 judge=judge,
                 secrets=secrets,
                 targets=targets,
-                snapshots=snapshots,
+                features=features,
             ),
             clock=clock,
             prices=prices,
@@ -182,21 +178,22 @@ def skill_library(settings: Settings) -> SkillLibrary:
     return SkillLibrary(own=home / "skills", configured=configured, trust=TrustedSkills(home))
 
 
-async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | None) -> Snapshots | None:
-    """What keeps snapshots of workspaces; None if undo is off."""
-    wanted = settings.undo
-    if not wanted.enabled:
-        return None
-    limits = ScanLimits(
-        seconds=wanted.seconds_max,
-        files=wanted.files_max,
-        file_bytes=wanted.file_bytes_max,
-        total_bytes=wanted.total_bytes_max,
-    )
-    kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
-    snapshots = Snapshots(settings.data_dir / "snapshots", limits=limits, kept_out=kept_out)
-    stack.push_async_callback(asyncio.to_thread, snapshots.store.close)
-    return snapshots
+def _can_undo(features: Mapping[str, Any], workspace: Path, path: str) -> bool:
+    """Return whether a feature can undo a change of the file. Blocks."""
+    of_features = [(FEATURES[name], opened) for name, opened in features.items()]
+    return any(one.part(one.can_undo)(opened, workspace, path) for one, opened in of_features if one.can_undo)
+
+
+async def _opened_features(
+    stack: AsyncExitStack, settings: Settings, config: Path | None
+) -> Mapping[str, Any]:
+    """What the features keep open until the stack is closed."""
+    opened = {
+        one.name: await stack.enter_async_context(one.part(one.opened)(settings, config))
+        for one in FEATURES.values()
+        if one.opened
+    }
+    return {name: value for name, value in opened.items() if value is not None}
 
 
 def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> SandboxShown:
@@ -272,7 +269,7 @@ def _agent(
     judge: ConfiguredJudge,
     secrets: Redactor,
     targets: tuple[Target, ...],
-    snapshots: Snapshots | None,
+    features: Mapping[str, Any],
 ) -> AgentFactory:
     return partial(
         AgentDeps,
@@ -302,7 +299,7 @@ def _agent(
         summary_model=settings.agent.summary_target,
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
-        snapshots=snapshots,
+        features=features,
     )
 
 
@@ -389,5 +386,4 @@ def limits_of(settings: Settings) -> Limits:
         unauthenticated_max=limits.unauthenticated_max,
         queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
-        snapshots_kept_s=settings.undo.keep_days * 86_400.0,
     )

@@ -6,6 +6,7 @@ else of the folder. The core knows features only through `catalog.py`: delete a 
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -14,7 +15,6 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from holdfast.agent.asks import Asks
     from holdfast.agent.deps import AgentDeps
-    from holdfast.agent.policy import Judge
     from holdfast.agent.runlog import RunLog
     from holdfast.agent.shared_fold import SharedFold
     from holdfast.config.settings import Settings
@@ -59,12 +59,12 @@ class DoctorContext(Struct, frozen=True):
 
 
 class RunContext(Struct, frozen=True):
-    """The run, for a feature's in-loop tools: its state, log, asks and approval policy."""
+    """The run: its state, log and asks, and the dependencies of all runs."""
 
     view: "SharedFold"
     log: "RunLog"
     asks: "Asks"
-    judge: "Judge"  # in the configured approval mode
+    deps: "AgentDeps"  # `deps.features` has what the features keep open
 
 
 class ContextPart(Struct, frozen=True):
@@ -102,7 +102,7 @@ class Continue(Struct, frozen=True):
 class RunHooks(Struct, frozen=True, kw_only=True):
     """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
-    All but `context` and `tools` are pure functions.
+    All but `context`, `tools`, `before_change` and `after_turn` are pure functions.
     """
 
     # Called when a run that answers begins or resumes. It may read logs, from a cache. The reader that it
@@ -122,6 +122,12 @@ class RunHooks(Struct, frozen=True, kw_only=True):
 
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
+
+    # Called before each tool call that isn't read-only, one at a time. Returns whether it can be undone.
+    before_change: "Callable[[RunContext], Awaitable[bool]] | None" = None
+
+    # Called after the tool calls of a turn, and when the run ends: then with the seconds it may take.
+    after_turn: "Callable[[RunContext, float | None], Awaitable[None]] | None" = None
 
     # Called with the time when the model has finished, before its output is checked. Return None to let the
     # run end, another outcome, or Continue.
@@ -154,6 +160,22 @@ class FoldHooks(Struct, frozen=True, kw_only=True):
 
     # Texts of events in the timeline.
     timeline: "Mapping[type[Event], Callable[[Any], str]]" = field(default_factory=dict[Any, Any])
+
+
+class SlashCommand(Struct, frozen=True):
+    """A slash command: its help text, and the "module:function" that runs it."""
+
+    help: str
+    run: str
+
+
+class Upkeep(Struct, frozen=True):
+    """The data of sessions that a feature keeps outside the store, on this server."""
+
+    forget: "Callable[[str], Awaitable[None]]"  # delete the data of a session that is being purged
+    holds: "Callable[[str], bool]"  # whether there is data of the session; blocks
+    drop_purged: "Callable[[], Awaitable[None]]"  # delete data of sessions that are purged by now
+    collect: "Callable[[], Awaitable[float]]"  # free unused space; return the seconds until it's due again
 
 
 class Feature(Struct, frozen=True, kw_only=True):
@@ -195,6 +217,21 @@ class Feature(Struct, frozen=True, kw_only=True):
     # one for each log that it can claim.
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    # What it keeps open, as `deps.features[name]` of agents: an async context manager
+    # `(settings: Settings, config: Path | None)`. It yields None if the feature is off.
+    opened: str = ""
+
+    # Whether it can undo a change of a file, for permission modes:
+    # `(opened: Any, workspace: Path, path: str) -> bool`. Blocks.
+    can_undo: str = ""
+
+    # Finishes work that a crash interrupted, before runs resume: `async (deps: AgentDeps) -> None`. Called if
+    # there are notes with the prefix `unfinished` of its catalog entry.
+    recover: str = ""
+
+    # Its data of sessions outside the store: `(deps: RouteDeps) -> Upkeep | None`.
+    upkeep: str = ""
+
     # Tools for every run: `(context: FeatureContext) -> Sequence[Tool]`.
     tools: str = ""
 
@@ -204,6 +241,13 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Commands of `holdfast`, by name: a `typer.Typer` for a group, or a function (its first line is help).
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # Commands of the terminal chat, such as "/undo": `async (chat: ChatScreen, text: str) -> None`.
+    terminal_commands: Mapping[str, SlashCommand] = field(default_factory=dict[str, SlashCommand])
+
+    # Commands in messenger chats, such as "undo", which return the reply:
+    # `async (supervisor: Supervisor, session_id: str, *, text: str, by: str) -> str`.
+    messenger_commands: Mapping[str, SlashCommand] = field(default_factory=dict[str, SlashCommand])
 
     # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`, if
     # the section named like the feature isn't empty. Without this function, the section itself.
@@ -221,7 +265,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     def part(self, name: str) -> Any:
         """Import a part by its "module:name"."""
         module, _, attribute = name.partition(":")
-        return getattr(import_module(f"holdfast.features.{self.name}.{module}"), attribute)
+        return attrgetter(attribute)(import_module(f"holdfast.features.{self.name}.{module}"))
 
     def module(self, name: str) -> str:
         """Return the full name of the module that a part is in."""

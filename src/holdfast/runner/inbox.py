@@ -368,7 +368,7 @@ class Inbox:
 
     def _end_of_plan_mode(self, session: Session, verdict: ApprovalVerdict, *, at_ms: int) -> Sequence[Input]:
         """An accepted plan returns the session to the configured mode, or to `ask` if that's `plan`."""
-        judge = self._supervisor.judge
+        judge = self._supervisor.deps.judge
         if verdict.choice == "deny" or judge.in_mode(session.approval_mode).applied_mode() != "plan":
             return ()
         mode = "ask" if judge.in_mode("").applied_mode() == "plan" else ""
@@ -381,7 +381,7 @@ class Inbox:
         if not isinstance(await self._append(session_id, prepared.inputs, when=[when]), Appended):
             return Stale(when.ask_id)
         if grant is not None and grant.scope == "always":
-            await self._supervisor.judge.remember(grant.grant_id, grant.rule)
+            await self._supervisor.deps.judge.remember(grant.grant_id, grant.rule)
         return Answered(when.ask_id, grant.rule if grant is not None else None)
 
     async def revoke(self, grant_id: str, *, session_id: str = "") -> bool:
@@ -389,7 +389,7 @@ class Inbox:
 
         False if there is no such grant. A fork has the grants of its original session.
         """
-        is_known = await self._supervisor.judge.forget(grant_id)
+        is_known = await self._supervisor.deps.judge.forget(grant_id)
         if session_id:
             sessions = {session_id}
         else:

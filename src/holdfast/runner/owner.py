@@ -13,6 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.asks import Asks
 from holdfast.agent.calls import stopped
 from holdfast.agent.child_asks import passing_on
 from holdfast.agent.children import Children, tell_parent
@@ -20,14 +21,15 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
+from holdfast.agent.run_hooks import after_turn
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
 from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
+from holdfast.interfaces.feature import RunContext
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError, NotOffered
 from holdfast.journal.retrying_append import RetryingAppend
@@ -39,6 +41,7 @@ from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, Outcome, RunSe
 _log = logging.getLogger(__name__)
 
 RESUMPTIONS_MAX = 3
+AFTER_TURN_S = 5.0  # how long the features' work after the last turn can delay the end of a run
 
 
 class SessionOwner:
@@ -93,6 +96,8 @@ class SessionOwner:
     async def _insist_on_offers(self) -> None:
         """Raise NotOffered if this node lacks what an open run needs; another one may have it."""
         store = self._deps.store
+        if needs := self._shared.absent_features.get(self.session_id):
+            raise NotOffered((needs,))
         if not store.node.offers:
             return
         await self.view.catch_up(store, self.session_id)
@@ -429,7 +434,8 @@ class SessionOwner:
                 )
             )
         await self.view.settled(log)
-        await TurnSnapshots(self.view, log, self._deps).after_turn(seconds=AT_THE_END_S)
+        context = RunContext(self.view, log, Asks(self.view, log, self._deps), self._deps)
+        await after_turn(context, seconds=AFTER_TURN_S)
         for ask_id, ask in run.asks.items():
             if ask.state == "open":
                 closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)

@@ -12,7 +12,6 @@ from holdfast.runner.suspects import SuspectTurns
 from holdfast.values import OnRestart
 
 SUSPECT_FROM = 2
-OPEN_UNDO = "undo/"  # the prefix of notes about restores in progress
 
 
 class QueuePosition(Struct, frozen=True):
@@ -26,7 +25,8 @@ class RunnerShared(Struct):
     """Shared by all owners: slots for runs, and turns for suspects, which may have crashed the server.
 
     A suspect keeps its turn until it completes something, for up to `suspect_alone_s`. `crash_history` knows
-    which earlier processes crashed.
+    which earlier processes crashed. `absent_features` has the sessions with unfinished work of a feature that
+    this program doesn't have, and the need for it (see `agent/offers.py`).
     """
 
     slots: Slots
@@ -37,6 +37,7 @@ class RunnerShared(Struct):
     crash_history: CrashHistory = field(default_factory=CrashHistory)
     orphans: OrphanedProcesses = field(default_factory=OrphanedProcesses)
     batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
+    absent_features: dict[str, str] = field(default_factory=dict[str, str])
 
     def queue_position(self, run_id: str) -> QueuePosition | None:
         """The run's position in the queue for a slot; None if it isn't waiting for one."""

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.agent.deps import AgentDeps
@@ -16,6 +17,7 @@ from holdfast.agent.offers import missing_everywhere, names_in, needs_of
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
+from holdfast.catalog import FEATURES, SHIPPED, UnfinishedWork
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.index import Index, RunQuery
@@ -26,7 +28,7 @@ from holdfast.racing import is_about
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared import OPEN_UNDO, QueuePosition, RunnerShared
+from holdfast.runner.shared import QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
@@ -34,7 +36,6 @@ from holdfast.supervision import LoopLag
 from holdfast.values import OnRestart
 
 if TYPE_CHECKING:
-    from holdfast.agent.policy import Judge
     from holdfast.runner.owner import SessionOwner
 
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Supervisor:
     """
 
     def __init__(self, deps: AgentDeps, limits: RunnerLimits | None = None) -> None:
-        self._deps = deps
+        self.deps = deps
         self._limits = limits or RunnerLimits()
         slots = Slots(self._limits.runs_max)
         self._shared = RunnerShared(
@@ -99,9 +100,9 @@ class Supervisor:
         deps.wakes.connect(self._wake_for_agent)
 
     async def __aenter__(self) -> Self:
-        self._lag_task = self._deps.background.start("event loop lag", self.lag.run)
+        self._lag_task = self.deps.background.start("event loop lag", self.lag.run)
         self._resume_task = asyncio.create_task(self._resume_runs(), name="resume runs")
-        if self._deps.store.trouble is None:
+        if self.deps.store.trouble is None:
             try:
                 await self._resume_task
             except BaseException:
@@ -128,7 +129,7 @@ class Supervisor:
     async def _record_clean_shutdown(self) -> None:
         """Record that this was no crash, so that no run is suspected of one."""
         try:
-            await self._shared.crash_history.end(self._deps.store)
+            await self._shared.crash_history.end(self.deps.store)
         except JournalError as error:
             _log.info("the next start will treat this shutdown as a crash: %s", error)
 
@@ -137,7 +138,7 @@ class Supervisor:
 
         Inputs are still accepted; they take effect after the next start.
         """
-        self._deps.drain.close()
+        self.deps.drain.close()
         loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
         give_up_s = loop.time() + drain_s
         if not all(owner.is_safe_to_stop for owner, _ in self._owners.values()):
@@ -147,11 +148,6 @@ class Supervisor:
                 if owner.is_safe_to_stop:
                     task.cancel("shutdown")
             await asyncio.sleep(DRAIN_POLL_S)
-
-    @property
-    def judge(self) -> "Judge":
-        """Decides whether an action is allowed, or needs approval."""
-        return self._deps.judge
 
     @property
     def has_caught_up(self) -> bool:
@@ -164,14 +160,16 @@ class Supervisor:
 
     async def place(self, session_id: str) -> SessionPlace:
         """Where the session is worked on; `owner` is empty if no node works on it."""
-        store = self._deps.store
+        store = self.deps.store
         if self.owner(session_id) is not None:
             return SessionPlace(owner=store.node.name or "this server", url=store.node.url)
         return await store.place(session_id) if store.node.name else SessionPlace()
 
     async def lacking(self, session_id: str) -> tuple[str, ...]:
         """Return why no running node can continue the session's runs; empty if one can."""
-        store = self._deps.store
+        store = self.deps.store
+        if needs := self._shared.absent_features.get(session_id):
+            return (needs,)
         if not store.node.offers:
             return ()
         runs = (await self.view(session_id)).session.open_runs
@@ -183,10 +181,10 @@ class Supervisor:
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""
         if self.owner(session_id) is None:
-            view = await self._shared_folds.current(self._deps.store, session_id)
+            view = await self._shared_folds.current(self.deps.store, session_id)
         else:
             view = self._shared_folds.of(session_id)
-        await view.catch_up(self._deps.store, session_id)
+        await view.catch_up(self.deps.store, session_id)
         self._shared_folds.count(session_id)
         return view
 
@@ -243,11 +241,11 @@ class Supervisor:
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
         if session_id in self._elsewhere:
             return
-        if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
+        if self._is_started and session_id not in self._owners and not self.deps.drain.closed:
             from holdfast.runner.owner import SessionOwner  # imported by then, see _start_owners
 
             view = self._shared_folds.of(session_id)
-            owner = SessionOwner(session_id, self._deps, self._shared, view=view)
+            owner = SessionOwner(session_id, self.deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
             self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
@@ -268,7 +266,8 @@ class Supervisor:
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
-            if self._deps.store.node.name and is_about(error, ELSEWHERE):
+            is_shared = bool(self.deps.store.node.name)
+            if (is_shared or session_id in self._shared.absent_features) and is_about(error, ELSEWHERE):
                 _log.info("session %s belongs elsewhere: %s", session_id, error)
                 if is_about(error, (NotOffered,)):
                     self._claims.leave_for_now(session_id)
@@ -290,7 +289,7 @@ class Supervisor:
 
     def _room(self) -> int:
         """How many more runs could begin here."""
-        return 0 if self._deps.drain.closed else self._shared.slots.free
+        return 0 if self.deps.drain.closed else self._shared.slots.free
 
     def _busy(self) -> Collection[str]:
         """The sessions that something in this process works on, or waits with."""
@@ -299,14 +298,14 @@ class Supervisor:
     def _hold_up(self, session_id: str, seq: int) -> None:
         self._held_up[session_id] = seq
         if self._hold_up_task is None or self._hold_up_task.done():
-            self._hold_up_task = self._deps.background.start("wait for the store", self._wake_held_up)
+            self._hold_up_task = self.deps.background.start("wait for the store", self._wake_held_up)
 
     async def _wake_held_up(self) -> None:
         """Start the owners again that the store kept from working, once it accepts writes."""
         while self._held_up:
-            await self._deps.clock.sleep_s(HOLD_UP_S)
+            await self.deps.clock.sleep_s(HOLD_UP_S)
             try:
-                await self._deps.store.writable()
+                await self.deps.store.writable()
             except JournalError as error:
                 _log.error("%d sessions wait for the next start: %s", len(self._held_up), error)
                 return
@@ -316,31 +315,40 @@ class Supervisor:
 
     async def _resume_runs(self) -> None:
         """Resume each run without an ending, once the store has everything that earlier processes left."""
-        store = self._deps.store
-        await ready(store, self._deps.clock, spool=self._deps.spool)
-        crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
-        await once_readable(lambda: crash_history.load(store, now_ms), self._deps.clock)
+        store = self.deps.store
+        await ready(store, self.deps.clock, spool=self.deps.spool)
+        crash_history, now_ms = self._shared.crash_history, self.deps.clock.now_ms()
+        await once_readable(lambda: crash_history.load(store, now_ms), self.deps.clock)
         try:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
-        await once_readable(self._finish_undos, self._deps.clock)
-        if self._deps.opened is None:
+        await once_readable(self._recover_features, self.deps.clock)
+        if self.deps.opened is None:
             await self._start_owners()
         else:
-            self._start_task = self._deps.background.start("start runs", self._start_owners)
+            self._start_task = self.deps.background.start("start runs", self._start_owners)
 
-    async def _finish_undos(self) -> None:
-        """Finish or forget the undos that a crash interrupted."""
-        store, snapshots = self._deps.store, self._deps.snapshots
-        if snapshots is not None and await store.notes(OPEN_UNDO):
-            from holdfast.runner.restores import Restores
-
-            await Restores(store, snapshots, self._deps.clock).finish_open()
+    async def _recover_features(self) -> None:
+        """Let the features finish the work that a crash interrupted; without one, don't run its sessions."""
+        store = self.deps.store
+        for shipped in SHIPPED:
+            feature = FEATURES.get(shipped.name)
+            if not shipped.unfinished or (feature is not None and shipped.name not in self.deps.features):
+                continue
+            notes = await store.notes(shipped.unfinished)
+            if feature is None:
+                works = [msgspec.json.decode(note, type=UnfinishedWork) for note in notes.values()]
+                needing = [work.session_id for work in works if work.node == store.node.name]
+                self._shared.absent_features |= dict.fromkeys(needing, f"feature:{shipped.name}")
+                for session_id in needing:
+                    _log.error("session %s needs the absent feature %s", session_id, shipped.name)
+            elif notes:
+                await feature.part(feature.recover)(self.deps)
 
     async def _start_owners(self) -> None:
         """Work on what was asked for since the start, and on what earlier processes left."""
-        if not await self._deps.until_opened():
+        if not await self.deps.until_opened():
             return
         await asyncio.to_thread(import_module, "holdfast.runner.owner")  # the agent, which takes a while
         self._is_started = True
@@ -348,19 +356,19 @@ class Supervisor:
             self.wake(session_id, seq)
         if self._limits.resume_runs == "asked":
             if self._shared.crash_history.last_crashed:
-                await once_readable(self._end_leftovers, self._deps.clock)
+                await once_readable(self._end_leftovers, self.deps.clock)
             return
         if self._claims.is_shared:
             claiming = partial(self._claims.run, lost=self._stop_owners)
-            self._claim_task = self._deps.background.start("session claims", claiming)
+            self._claim_task = self.deps.background.start("session claims", claiming)
             return
-        await once_readable(self._wake_unfinished, self._deps.clock)
+        await once_readable(self._wake_unfinished, self.deps.clock)
 
     async def _wake_unfinished(self) -> None:
-        async for run in open_runs(self._deps.store):
+        async for run in open_runs(self.deps.store):
             self.wake(run.session_id, run.last_seq)
         # A message to a run that ended before reading it gets a new run.
-        for session_id in await self._deps.store.undelivered_steers():
+        for session_id in await self.deps.store.undelivered_steers():
             self.wake(session_id, 0)
 
     async def _stop_owners(self) -> None:
@@ -374,7 +382,7 @@ class Supervisor:
 
     async def _end_leftovers(self) -> None:
         """Kill leftover processes of crashed runs that won't be resumed."""
-        async for row in open_runs(self._deps.store):
+        async for row in open_runs(self.deps.store):
             if row.status == "queued":
                 return  # queued runs come last, and none has started
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))

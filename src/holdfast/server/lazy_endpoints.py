@@ -29,7 +29,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
     {
         "blobs": "blobs",
         "browsers": "access.endpoints",
-        "changes": "runs.changes",
         "docs": "docs_page",
         "grants": "grants",
         "health": "health",

@@ -94,7 +94,6 @@ class Limits(Struct, frozen=True, kw_only=True):
     live_every_s: float = 1.0
     undelete_s: float = 60.0
     openai_sessions_kept_s: float = 30 * 86_400.0
-    snapshots_kept_s: float = 30 * 86_400.0
     deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.undo.packs import object_name
-from holdfast.undo.snapshots import Snapshots
+from holdfast.features.undo.packs import object_name
+from holdfast.features.undo.snapshots import Snapshots
 from runner.memory_nodes import Cluster
 from serving import Setting, served, target_of
 from tools.calls import until
@@ -36,7 +36,7 @@ async def test_snapshots_of_a_session_that_another_server_purged_are_forgotten(t
         await asyncio.to_thread(keep, snapshots, name)
     async with (
         ChaosServer() as chaos,
-        served(target_of(chaos), setting=Setting(store=b, snapshots=snapshots)),
+        served(target_of(chaos), setting=Setting(store=b, features={"undo": snapshots})),
     ):
         await until(lambda: not snapshots.store.has_session("purged before"))
         assert await a.purge("purged")

@@ -3,15 +3,16 @@
 import asyncio
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.children import ChildShown
 from holdfast.api.sessions import SessionShown
+from holdfast.catalog import FEATURES
 from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
 from holdfast.cli.chat.picker import Picker, PickerRow, age
-from holdfast.cli.chat.undo import ChatUndo
 from holdfast.cli.ids import check_model
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import COMPACT
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.chat.conversation import ChatScreen
     from holdfast.cli.terminal.style import Style
+    from holdfast.interfaces.feature import Feature, SlashCommand
 
 
 COMMANDS = (
@@ -29,9 +31,7 @@ COMMANDS = (
     ("/steer", "TEXT: send a message to the active run (or just type)"),
     ("/queue", "TEXT: queue a message; alone, show the queue; resume, pause or clear"),
     ("/retry", "run the last message again"),
-    ("/diff", "show the last run's file changes"),
-    ("/undo", "undo the last run's file changes and messages; force or keep-both on conflicts"),
-    ("/redo", "reverse the last undo"),
+    *((name, command.help) for one in FEATURES.values() for name, command in one.terminal_commands.items()),
     ("/plan", "TEXT: make a plan to accept before any changes; alone, show the plan; off"),
     ("/goal", "TEXT: keep working until this goal is reached, with evidence"),
     ("/memory", "show memories and proposals; accept N, reject N, or all"),
@@ -71,7 +71,6 @@ class Commands:
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
-        undo = ChatUndo(chat)
         self._known: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "/help": self._help,
             SHORT_HELP: self._help,
@@ -79,9 +78,6 @@ class Commands:
             "/steer": self._steer,
             "/queue": self._queue,
             "/retry": self._retry,
-            "/undo": undo.undo,
-            "/redo": undo.redo,
-            "/diff": undo.diff,
             "/plan": self._plan,
             "/goal": self._goal,
             "/memory": chat.learning.memory,
@@ -97,6 +93,11 @@ class Commands:
             "/status": self._status,
             "/cost": self._cost,
             "/export": self._export,
+            **{
+                name: partial(self._feature_command, feature, command)
+                for feature in FEATURES.values()
+                for name, command in feature.terminal_commands.items()
+            },
         }
 
     async def take(self, line: str) -> bool:
@@ -115,6 +116,9 @@ class Commands:
         else:
             await self._known[meant[0]](rest.strip())
         return True
+
+    async def _feature_command(self, feature: "Feature", command: "SlashCommand", text: str) -> None:
+        await feature.part(command.run)(self._chat, text)
 
     async def _say(self, text: str) -> None:
         await self._chat.prompt.print(self._chat.style.dim(text))

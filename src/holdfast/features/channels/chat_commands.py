@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import events as e
+from holdfast.catalog import FEATURES
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
 from holdfast.features.channels.cards import several
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
@@ -17,7 +18,6 @@ from holdfast.features.channels.modes import mode_command
 from holdfast.features.channels.state import ChannelState
 from holdfast.features.channels.store_errors import readable_view
 from holdfast.features.channels.texts import COMMANDS, help_text
-from holdfast.features.channels.undo import NOTHING_TO_UNDO, undo_newest
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.inputs import SessionMessage
 from holdfast.folds.run import Run
@@ -25,8 +25,6 @@ from holdfast.folds.session import Session
 from holdfast.interfaces.ids import derived_session_id
 from holdfast.interfaces.journal import Replayed
 from holdfast.runner.inbox import NotSent, OnceFor, Sent
-from holdfast.runner.restores import Restores
-from holdfast.runner.undo import Undos
 from holdfast.safe_text import safe_line
 
 NEW = "Started a new conversation."
@@ -148,7 +146,12 @@ class ChatCommands:
             case "retry":
                 return await self._retry(session_id, session, once)
             case _:
-                return CommandDone(await self._undo(session_id, session, turns=rest, by=who.name))
+                return CommandDone(await self._feature_command(name, session_id, rest, who))
+
+    async def _feature_command(self, name: str, session_id: str, text: str, who: Answerer) -> str:
+        feature = next(one for one in FEATURES.values() if name in one.messenger_commands)
+        run = feature.part(feature.messenger_commands[name].run)
+        return await run(self._deps.supervisor, session_id, text=text, by=who.name)
 
     async def _at_work(self, session_ids: Sequence[str]) -> list[str]:
         """Return the sessions with an open run. An unreadable session has none."""
@@ -211,13 +214,6 @@ class ChatCommands:
                 return CommandDone("The agent is still working. Send /stop first.")
             case _:
                 return CommandDone(GONE)
-
-    async def _undo(self, session_id: str, session: Session, *, turns: str, by: str) -> str:
-        snapshots = self._deps.snapshots
-        if snapshots is None:
-            return NOTHING_TO_UNDO
-        undos = Undos(Restores(self._deps.store, snapshots, self._deps.clock), self._deps.supervisor)
-        return await undo_newest(undos, session_id, session, turns=turns, by=by)
 
 
 def _status(session: Session) -> str:

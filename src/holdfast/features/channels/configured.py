@@ -25,7 +25,6 @@ async def run_channels(deps: RouteDeps, settings: Settings, runtime: Runtime) ->
         inbox=deps.inbox,
         supervisor=deps.supervisor,
         workspace=settings.workspace,
-        snapshots=deps.agent.snapshots,
         budget=deps.agent.budget,
         endpoints=deps.singleton(WebhookEndpoints),
         models=lambda: models,

@@ -18,7 +18,6 @@ from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.image_urls import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
-from holdfast.undo.snapshots import Snapshots
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
 Kind: TypeAlias = Literal["telegram", "slack", "discord"]
@@ -83,7 +82,6 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
     inbox: Inbox
     supervisor: Supervisor
     workspace: Path  # the default for runs
-    snapshots: Snapshots | None = None
     budget: Budget = field(default_factory=Budget)  # the server's limit for each run
     endpoints: WebhookEndpoints = field(default_factory=WebhookEndpoints)  # for platform updates
     models: Callable[[], tuple[str, ...]] = tuple  # names accepted by /model

@@ -36,7 +36,7 @@ async def mode_command(  # a command has a sender, and a place
     deps: ChannelDeps, options: ChannelOptions, session_id: str, session: Session, *, wanted: str, by: str
 ) -> str:
     """Show the session's mode, or set it; `by` is empty for someone who can't approve."""
-    modes = SessionModes(deps.inbox, deps.supervisor.judge, deps.clock)
+    modes = SessionModes(deps.inbox, deps.supervisor.deps.judge, deps.clock)
     allowed = _allowed(deps, options) if by else MODES[:1]
     listed = ", ".join(f"`{mode}`" for mode in allowed)
     if not wanted:

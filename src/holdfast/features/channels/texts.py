@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from holdfast.catalog import FEATURES
 from holdfast.folds.asks import AskKind
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
@@ -40,7 +41,11 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "approve": "Approve a request",
         "deny": "Deny a request",
         "retry": "Run the last message again",
-        "undo": "Undo the last run that changed files",
+        **{
+            name: command.help
+            for feature in FEATURES.values()
+            for name, command in feature.messenger_commands.items()
+        },
         "help": "List commands",
     }
 )

@@ -23,10 +23,10 @@ from holdfast.features.files.paths import (
     parent_of,
     public_spot,
 )
+from holdfast.safe_text import shown_path
 from holdfast.tools.files.globs import NOT_LISTED
+from holdfast.tools.files.ignore_rules import IgnoreRules, parse_rules
 from holdfast.tools.files.workspace import Folder, PathRefused, Workspace
-from holdfast.undo.ignore_rules import IgnoreRules, parse_rules
-from holdfast.undo.snapshots import shown_path
 
 PAGE_MAX: Final = 2_000
 NAMES_MAX: Final = 1_000_000  # of one folder; further ones are not counted

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from holdfast.policy.secret_names import is_secret
+from holdfast.safe_text import shown_path
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace
-from holdfast.undo.snapshots import shown_path
 
 NOT_SHOWN = "This file may contain secrets, so it isn't shown here."
 NO_FILE = "This isn't a regular file."

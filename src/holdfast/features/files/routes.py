@@ -26,6 +26,7 @@ from holdfast.features.files.downloads import (
 from holdfast.features.files.folders import PAGE_MAX, BadCursor, PageRequest, folder_page
 from holdfast.features.files.paths import SecretRefused, insist_on_file, normal_path, public_spot, shown
 from holdfast.policy.autorun_files import is_autorun
+from holdfast.safe_text import shown_path
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.sessions.sessions import session_of
@@ -33,7 +34,6 @@ from holdfast.server.transport.bodies import flag, has_already, json_response, r
 from holdfast.tools.files.contents import ChangedMeanwhile, Stamp, replace_whole
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace
 from holdfast.tools.offload import offload
-from holdfast.undo.snapshots import shown_path
 
 T = TypeVar("T")
 

@@ -48,7 +48,7 @@ class Plans:
         self._view = context.view
         self._log = context.log
         self._people = context.asks
-        self._judge = context.judge
+        self._judge = context.deps.judge
 
     async def update(self, asked: e.ToolAsked) -> ToolResult:
         """Store the plan; in plan mode, only if a person accepts it."""

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.api.changes import UndoShown
-from holdfast.api.sessions import SupersededTextShown, TranscriptRun
+from holdfast.api.sessions import SupersededTextShown, TranscriptRun, UndoShown
 from holdfast.catalog import FEATURES
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.folds.feature_folds import run_fields
@@ -116,7 +115,6 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         doing=msgspec.to_builtins(view.activity),
         texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
-        files_changed=run.files_changed,
         superseded=_superseded(view),
         **run_fields(run),
     )

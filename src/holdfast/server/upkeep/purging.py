@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from holdfast import events as e
+from holdfast.catalog import FEATURES
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
@@ -15,13 +17,15 @@ from holdfast.server.deps import RouteDeps
 from holdfast.tools.offload import offload
 from holdfast.values import OPENAI, RELAY, LogEnd
 
+if TYPE_CHECKING:
+    from holdfast.interfaces.feature import Upkeep
+
 _log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients and of the relay
 AGAIN_S = 60.0  # when to retry a purge that failed
 SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to
 UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file that isn't sent yet
-BUSY_S = 1.0  # when to retry removing snapshots while one is being taken
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
 GATHER_S = 0.5  # how long to gather sessions that other servers purge
@@ -37,23 +41,26 @@ class Purges:
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
         self._wanted = asyncio.Event()
-        self._sweep_at_s = self._collect_at_s = 0.0
+        self._sweep_at_s = 0.0
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
+        made = [one.part(one.upkeep)(deps) for one in FEATURES.values() if one.upkeep]
+        self.of_features: Sequence[Upkeep] = tuple(upkeep for upkeep in made if upkeep is not None)
 
     def look_again(self) -> None:
         """Wake the task: something was deleted."""
         self._wanted.set()
 
-    def collect_soon(self) -> None:
-        """Remove the objects of snapshots that were just forgotten."""
-        self._collect_at_s = 0.0
+    async def forget_in_features(self, session_id: str) -> None:
+        """Delete what the features keep of a session outside the store."""
+        for upkeep in self.of_features:
+            await upkeep.forget(session_id)
         self.look_again()
 
     async def run(self) -> None:
         """Purge what is due, then sleep until something else is."""
         while True:
             self._wanted.clear()
-            works = (self._purge_due, self._sweep_due, self._collect_due)
+            works = (self._purge_due, self._sweep_due, *(upkeep.collect for upkeep in self.of_features))
             wait_s = min([await self._tried(work) for work in works])
             try:
                 async with asyncio.timeout(wait_s):
@@ -82,18 +89,6 @@ class Purges:
             if await leads(self._deps.store):
                 await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
-
-    async def _collect_due(self) -> float:
-        """Remove snapshots that are too old or that a purge left; how long until the next is due."""
-        now_s, snapshots = self._deps.clock.monotonic_s(), self._deps.agent.snapshots
-        if snapshots is None:
-            return SWEEP_S
-        if now_s >= self._collect_at_s:
-            keep_after_ms = self._deps.clock.now_ms() - int(1000 * self._deps.limits.snapshots_kept_s)
-            if not await snapshots.collect(keep_after_ns=keep_after_ms * 1_000_000):
-                return BUSY_S
-            self._collect_at_s = now_s + SWEEP_S
-        return self._collect_at_s - now_s
 
     async def _purge_due(self) -> float:
         """How long until the next is due."""
@@ -183,10 +178,8 @@ class Purges:
         await self._until_unowned(session_id)
         end = LogEnd(known.epoch, await store.last_seq(session_id))
         if await self._is_still(known):
-            if self._deps.agent.snapshots is not None:
-                # Before the log: after a crash in between, the purge is retried.
-                await self._deps.agent.snapshots.forget(session_id)
-                self.collect_soon()
+            # Before the log: after a crash in between, the purge is retried.
+            await self.forget_in_features(session_id)
             await store.purge(session_id, only=end, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:
@@ -215,7 +208,7 @@ def _wanted(row: SessionRow) -> tuple[object, ...]:
 
 
 class ForeignPurges:
-    """Snapshots for undo are on the server that took them, and folds and read marks in each one's memory."""
+    """Data of features is on the server that made it, and folds and read marks in each one's memory."""
 
     def __init__(self, deps: RouteDeps, purges: Purges) -> None:
         self._deps = deps
@@ -227,7 +220,9 @@ class ForeignPurges:
         if not store.node.name:
             return
         changes = store.changes()
-        await self._tried_at_start()
+        for upkeep in self._purges.of_features:
+            await upkeep.drop_purged()
+        self._purges.look_again()
         async for ids in changes:
             try:
                 for session_id in await self._kept(ids):
@@ -239,11 +234,11 @@ class ForeignPurges:
 
     async def _kept(self, session_ids: Sequence[str]) -> list[str]:
         """Return the sessions that this server has data of but doesn't run."""
-        supervisor, snapshots = self._deps.supervisor, self._deps.agent.snapshots
+        supervisor, upkeeps = self._deps.supervisor, self._purges.of_features
         idle = [id_ for id_ in session_ids if not supervisor.is_busy(id_)]
 
         def kept() -> list[str]:
-            return [id_ for id_ in idle if snapshots is not None and snapshots.store.has_session(id_)]
+            return [id_ for id_ in idle if any(upkeep.holds(id_) for upkeep in upkeeps)]
 
         found = await offload(kept)
         return [id_ for id_ in idle if id_ in found or supervisor.known_view(id_) is not None]
@@ -253,20 +248,4 @@ class ForeignPurges:
         deps.folds.forget()
         deps.supervisor.forget(session_id)
         deps.marks.forget(session_id)
-        if deps.agent.snapshots is not None:
-            await deps.agent.snapshots.forget(session_id)
-            self._purges.collect_soon()
-
-    async def _tried_at_start(self) -> None:
-        """Drop snapshots of sessions that were purged while this server was away."""
-        snapshots, store = self._deps.agent.snapshots, self._deps.store
-        if snapshots is None:
-            return
-        try:
-            for mark, run_ids in (await offload(snapshots.store.kept_runs)).items():
-                known = [run_id for run_id in run_ids if await store.run(run_id) is not None]
-                if not known:
-                    await offload(lambda mark=mark: snapshots.store.drop_marked(mark))
-                    self._purges.collect_soon()
-        except (JournalError, OSError) as error:
-            _log.warning("snapshots of purged sessions are looked for at the next start: %s", error)
+        await self._purges.forget_in_features(session_id)

@@ -1,1 +1,0 @@
-"""Snapshots of workspaces, what runs changed in them, and how to take that back."""
