@@ -1,5 +1,7 @@
 """The built-in demo model: what it says to a message, in plan mode, and with a goal."""
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.features.plans.tools import FinishGoal, UpdatePlan
@@ -37,3 +39,12 @@ async def test_it_repeats_what_was_said_with_one_full_stop(said: str, shown: str
     async with demo_server() as demo, served(demo_target(demo.base_url)) as server:
         ended = await server.ended(await server.start(said))
         assert f"You said: {shown}" in ended["output"]
+
+
+async def test_it_repeats_no_note_from_holdfast(tmp_path: Path) -> None:
+    """A message that names a file gets a note for the model, which isn't what the user said."""
+    (tmp_path / "notes.txt").write_text("hello")
+    setting = Setting(workspace=tmp_path)
+    async with demo_server() as demo, served(demo_target(demo.base_url), setting=setting) as server:
+        ended = await server.ended(await server.start("Look at @notes.txt"))
+        assert "You said: “Look at @notes.txt”. Every" in ended["output"]

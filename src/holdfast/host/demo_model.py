@@ -6,6 +6,7 @@ sub-agents (`delegate`, `background`) or shows how answers look (`markdown`). In
 proposes a plan, and it says at once that it can't reach a goal.
 """
 
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -29,6 +30,7 @@ from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN, WRITE_FILE
 from holdfast.targets import Patience, RetryLimits, Target
 
 PACE_S = 0.03
+_NOTE = re.compile(r"\[Note from Holdfast.*?\](?:\n\n|\Z)", re.DOTALL)
 FLOOD_WORDS = 20_000
 
 GREETING = (
@@ -102,9 +104,10 @@ def _quoted(said: str) -> str:
 
 
 def last_said(request: SeenRequest) -> str:
-    """The text of the last user message of a Chat Completions request."""
-    said = [message.content for message in _messages(request) if message.role == "user"]
-    return _text(said[-1]) if said else ""
+    """Return the last text of a user in a Chat Completions request, without notes from Holdfast."""
+    texts = [_text(message.content) for message in _messages(request) if message.role == "user"]
+    without_notes = [_NOTE.sub("", text).strip() for text in texts if not _NOTE.fullmatch(text)]
+    return without_notes[-1] if without_notes else ""
 
 
 def _text(content: object) -> str:
