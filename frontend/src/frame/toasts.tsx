@@ -1,45 +1,14 @@
-/** Toasts: what was just done, and a way to take it back; they wait while someone points at them. */
+/** The place of toasts, where screen readers notice them. */
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Icon } from "../icons.tsx";
-import { dismiss, type Toast, takeBack, toasts } from "./ui.ts";
-
-const SHOWN_MS = 12_000;
+import { useParts } from "../talk/fetched.ts";
+import { toasts } from "./ui.ts";
 
 export function Toasts(): JSX.Element {
+  const open = toasts.value.filter((toast) => toast.isOpen());
+  const parts = useParts(open.length > 0);
   return (
     <div class="toasts" role="status">
-      {toasts.value.map((toast) => (toast.isOpen() ? <ToastCard key={toast.id} toast={toast} /> : null))}
-    </div>
-  );
-}
-
-function ToastCard({ toast }: { toast: Toast }): JSX.Element {
-  const [held, setHeld] = useState(false);
-  useEffect(() => {
-    if (held) return;
-    const timer = setTimeout(() => dismiss(toast.id), SHOWN_MS);
-    return () => clearTimeout(timer);
-  }, [held, toast]);
-  return (
-    <div
-      class="toast"
-      onPointerEnter={() => setHeld(true)}
-      onPointerLeave={() => setHeld(false)}
-      onFocusIn={() => setHeld(true)}
-      onFocusOut={() => setHeld(false)}
-    >
-      <span class="toast-words">
-        {toast.words}
-        {toast.trouble ? <span class="problem"> {toast.trouble}</span> : null}
-      </span>
-      <button type="button" class="button quiet" onClick={() => takeBack(toast)}>
-        <Icon name="undo" />
-        Undo
-      </button>
-      <button type="button" class="icon-button" aria-label="Dismiss" onClick={() => dismiss(toast.id)}>
-        <Icon name="close" />
-      </button>
+      {parts && open.map((toast) => <parts.ToastCard key={toast.id} toast={toast} />)}
     </div>
   );
 }

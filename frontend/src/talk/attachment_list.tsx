@@ -3,28 +3,41 @@ import type { JSX } from "preact";
 import { bytes } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type Attachment, again, attached, detach } from "./attachments.ts";
-import { Picture } from "./picture.tsx";
+import type { Attachment } from "./attachments.ts";
+import type { Picture } from "./picture.tsx";
 
-export function AttachmentList(): JSX.Element | null {
-  const all = attached();
-  if (all.length === 0) return null;
+interface Actions {
+  readonly onAgain: (file: Attachment) => void;
+  readonly onRemove: (id: Attachment["id"]) => void;
+  /** Passed in, so that this script shares nothing with the page that would make a third script. */
+  readonly thumbnail: typeof Picture;
+}
+
+interface AttachmentListProps extends Actions {
+  readonly files: readonly Attachment[];
+}
+
+export function AttachmentList({ files, ...actions }: AttachmentListProps): JSX.Element {
   return (
     <ul class="attachments" aria-label="Attachments">
-      {all.map((one) => (
+      {files.map((one) => (
         <li key={one.id} class={`attachment ${one.state}`}>
-          <One one={one} />
+          <One one={one} {...actions} />
         </li>
       ))}
     </ul>
   );
 }
 
-function One({ one }: { readonly one: Attachment }): JSX.Element {
+interface OneProps extends Actions {
+  readonly one: Attachment;
+}
+
+function One({ one, onAgain, onRemove, thumbnail: Thumbnail }: OneProps): JSX.Element {
   const name = harmless(one.name) || "File";
   return (
     <>
-      {one.preview === "" ? <Icon name="file" /> : <Picture path={one.preview} alt="" />}
+      {one.preview === "" ? <Icon name="file" /> : <Thumbnail path={one.preview} alt="" />}
       <span class="attachment-words">
         <span class="attachment-name" title={name}>
           {name}
@@ -52,7 +65,7 @@ function One({ one }: { readonly one: Attachment }): JSX.Element {
           class="icon-button small"
           aria-label={`Upload ${name} again`}
           title="Upload again"
-          onClick={() => again(one)}
+          onClick={() => onAgain(one)}
         >
           <Icon name="retry" />
         </button>
@@ -62,7 +75,7 @@ function One({ one }: { readonly one: Attachment }): JSX.Element {
         class="icon-button small"
         aria-label={`Remove ${name}`}
         title="Remove"
-        onClick={() => detach(one.id)}
+        onClick={() => onRemove(one.id)}
       >
         <Icon name="close" />
       </button>

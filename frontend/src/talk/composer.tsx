@@ -20,23 +20,24 @@ import {
   stopAsked,
 } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
-import { AttachmentList } from "./attachment_list.tsx";
-import { attach, attached, leftOut, takeParts, whyNotReady } from "./attachments.ts";
+import { again, attach, attached, detach, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
 import { commands } from "./command_words.ts";
 import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
 import { PermissionMode } from "./permission_mode.tsx";
+import { type Option, PickChip } from "./pick_chip.tsx";
+import { Picture } from "./picture.tsx";
 import { Problem } from "./problem.tsx";
 import { sends } from "./send_key.ts";
 
 /** A longer text is easier for the agent to search as a file. */
 const PASTED_CHARS_MAX = 8000;
 
-const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
-  { mode: "steer", words: "Steer", title: "The agent reads it at its next step" },
-  { mode: "queue", words: "Queue", title: "Sent when this run ends" },
-  { mode: "redirect", words: "Interrupt", title: "Stops the current answer and continues from your message" },
+const MODES: readonly Option[] = [
+  ["steer", "Steer", "The agent reads it at its next step"],
+  ["queue", "Queue", "Sent when this run ends"],
+  ["redirect", "Interrupt", "Stops the current answer and continues from your message"],
 ];
 
 export function Composer(): JSX.Element {
@@ -59,7 +60,7 @@ export function Composer(): JSX.Element {
   const [wasTried, setTried] = useState(false);
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
-  const parts = useParts(pasted !== "" || text.startsWith("/"));
+  const parts = useParts(pasted !== "" || text.startsWith("/") || files.length > 0);
   useFitting(field, text);
   useLayoutEffect(() => {
     // a card that someone opened the chat for has the focus already
@@ -122,7 +123,9 @@ export function Composer(): JSX.Element {
         submit();
       }}
     >
-      <AttachmentList />
+      {parts && files.length > 0 ? (
+        <parts.AttachmentList files={files} onAgain={again} onRemove={detach} thumbnail={Picture} />
+      ) : null}
       <textarea
         ref={field}
         id="composer"
@@ -162,7 +165,14 @@ export function Composer(): JSX.Element {
         <Chips />
         {isPlanning ? <PlanMode onEnd={() => setPlanning(false)} /> : null}
         <span class="spread" />
-        {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
+        {run !== null && !isEmpty ? (
+          <PickChip
+            label="How to send it"
+            options={MODES}
+            value={mode}
+            onPick={(picked) => setMode(picked as SendMode)}
+          />
+        ) : null}
         {run === null ? null : <StopButton run={run} acting={acting} />}
         {run === null || !isEmpty ? <SendButton isEmpty={isEmpty} isReady={isReady} /> : null}
       </div>
@@ -195,27 +205,6 @@ function useFitting(field: { readonly current: HTMLTextAreaElement | null }, tex
     element.style.height = "auto";
     if (text !== "") element.style.height = `${element.scrollHeight}px`;
   }, [text]);
-}
-
-interface ModesProps {
-  readonly mode: SendMode;
-  readonly onMode: (mode: SendMode) => void;
-}
-
-function Modes({ mode, onMode }: ModesProps): JSX.Element {
-  const title = MODES.find((one) => one.mode === mode)?.title ?? "";
-  return (
-    <label class="chip pick" title={title}>
-      <span class="unseen">How to send it</span>
-      <select value={mode} onChange={(event) => onMode(event.currentTarget.value as SendMode)}>
-        {MODES.map((one) => (
-          <option key={one.mode} value={one.mode} title={one.title}>
-            {one.words}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
 }
 
 interface SendProps {
