@@ -12,7 +12,7 @@ from holdfast.api.operation import EVENTS, Operation, media_of
 from holdfast.api.runs import ROLES, STATUS_FILTERS
 from holdfast.api.sessions import OFFSET_MAX
 
-_PARAMETER = re.compile(r"{(\w+)}")
+_PLACEHOLDER = re.compile(r"{(\w+)}")
 _ANYWHERE = {
     401: "invalid_api_key",
     403: "foreign_origin, missing_scope, no_ticket_taken",
@@ -26,13 +26,14 @@ _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off"
 _YES_OR_NO = {"type": "boolean"}
 _DAY = {"anyOf": [{"type": "string", "format": "date"}, {"enum": [""]}]}
 _BYTES = {"type": "string", "format": "binary", "minLength": 1}
-_QUERIES: Mapping[str, Any] = {
+_PARAMETERS: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
     "offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX},
     "before": {"type": "integer", "minimum": 1},
     "pace_ms": {"type": "integer", "minimum": 1},
     "view": {"enum": ["hermes", "native"]},
     "choice": {"enum": ["session", "always"]},
+    "X-Holdfast-Prompt": {"enum": ["default", "none"]},
     "width": {"enum": ["exact", "similar"]},
     "format": {"enum": ["json", "md"]},
     "archived": _YES_OR_NO,
@@ -294,12 +295,12 @@ def _answer(words: str, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    for name in _PARAMETER.findall(path):
+    for name in _PLACEHOLDER.findall(path):
         schema = _IDS.get(name, {"type": "string", "minLength": 1})
         yield {"name": name, "in": "path", "required": True, "schema": schema}
     for place, named in (("query", operation.query), ("header", operation.headers)):
         for name, words in named.items():
-            schema = _QUERIES.get(name, {"type": "string"})
+            schema = _PARAMETERS.get(name, {"type": "string"})
             described = {"name": name, "in": place, "description": words, "schema": schema}
             if name in operation.required:
                 described |= {"required": True, "schema": {**schema, "minLength": 1}}
