@@ -173,7 +173,7 @@ def required_by_the_client() -> dict[str, set[str]]:
         kind.__name__: {field.encode_name for field in struct.fields if field.required}
         - IF_ABSENT.get(kind, {}).keys()
         for kind, struct in structs(*map(inspect.type_info, native)).items()
-        if kind.__module__.startswith("holdfast.api.") or kind.__module__.endswith("bodies")
+        if kind.__module__.startswith("holdfast.api.") or kind.__module__.endswith(("bodies", ".operations"))
     }
 
 

@@ -100,6 +100,8 @@ async def test_a_tree_that_holds_the_built_page_needs_no_node(tree: Path) -> Non
     assert "neither frontend/ nor a built page" in said
     (tree / "src" / "holdfast" / "web").mkdir()
     (tree / "src" / "holdfast" / "web" / "index.html").write_text("built")
+    (tree / "third-party").mkdir()
+    (tree / "third-party" / "page.cdx.json").write_text("{}")
     assert await build(tree) == (0, "")
 
 
@@ -109,7 +111,7 @@ async def test_a_build_that_fails_says_what_to_do_and_leaves_no_half_page(tree: 
     (frontend / "package.json").write_text('{"name": "x", "version": "1.0.0"}')
     lock = {"name": "x", "version": "1.0.0", "lockfileVersion": 3, "packages": {"": {"name": "x"}}}
     (frontend / "package-lock.json").write_text(json.dumps(lock))
-    for name in ("index.html", "icon.svg"):
+    for name in ("index.html", "icon.svg", "third_party.ts"):
         (frontend / name).write_text("")
     (frontend / "build.ts").write_text("throw new Error('the page is broken');")
     code, said = await build(tree)

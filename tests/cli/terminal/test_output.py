@@ -18,7 +18,7 @@ from holdfast import events as e
 from holdfast.api.errors import ErrorDetail
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.approvals import list_asks
-from holdfast.cli.chat.conversation import chat
+from holdfast.cli.chat.conversation import ChatStart, chat
 from holdfast.cli.run import show_run_here
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
@@ -75,7 +75,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(
     with watched(monkeypatch, kind=kind):
         assert type(output_for("text")) is output
         if output is PlainOutput:
-            assert chat({}, session="", model="") == 1
+            assert chat({}, ChatStart()) == 1
             assert "TERM is dumb" in capsys.readouterr().err
 
 
@@ -97,7 +97,7 @@ def test_a_chat_that_is_piped_something_says_nothing_of_the_terminal(
 ) -> None:
     with watched(monkeypatch), open(os.devnull) as nothing:  # noqa: PTH123
         monkeypatch.setattr(sys, "stdin", nothing)
-        assert chat({}, session="", model="") == 1
+        assert chat({}, ChatStart()) == 1
     assert capsys.readouterr().err == "holdfast: chat needs a terminal; use holdfast run instead\n"
 
 

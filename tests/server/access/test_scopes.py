@@ -47,7 +47,7 @@ EFFECTS = {
     "store and read attachments": "blobs.upload blobs.download",
     "read memories": "memory.list memory.history",
     "change memories": "memory.edit memory.decide memory.roll_back memory.forget",
-    "start programs": "sessions.put_servers",
+    "start programs": "mcp_servers.put",
     "read targets": "targets.list",
     "call a target to try it": "targets.try_one",
     "administer keys": "keys.list keys.add keys.revoke",
