@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from holdfast.undo.changes import composed
-from holdfast.undo.planning import store_plan
-from holdfast.undo.restore import FileStep, Plan, Restorer, current_states, state_of
-from holdfast.undo.scan import ScanLimits
-from holdfast.undo.snapshots import Place, Snapshot, Snapshots
+from holdfast.features.undo.changes import TurnTrees, composed
+from holdfast.features.undo.planning import store_plan
+from holdfast.features.undo.restore import FileStep, Plan, Restorer, current_states, state_of
+from holdfast.features.undo.scan import ScanLimits
+from holdfast.features.undo.snapshots import Snapshot, SnapshotKey, Snapshots
 
 GOAL_S = 1.0
 PER_FOLDER = 100
@@ -64,12 +64,12 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
 
 def restored(workspace: Path, snapshots: Snapshots, before: Snapshot, after: Snapshot) -> tuple[float, int]:
     """How long it takes to put every changed file back, safe from a power cut, and how many there are."""
-    found = composed([(before.root, after.root)], snapshots.tree)
+    found = composed([TurnTrees(before.root, after.root, before.name)], snapshots)
     began_s = time.perf_counter()
     now = current_states(str(workspace), found)
     steps = tuple(FileStep(one.path, now[one.path], state_of(one.before)) for one in found.values())
     plan = Plan(steps)
-    store_plan(plan, str(workspace), snapshots, Place("s", "run", "undo"))
+    store_plan(plan, str(workspace), snapshots, SnapshotKey("s", "run", "undo"))
     blob = partial(snapshots.store.read, kind="blob")
     restorer = Restorer(str(workspace), plan, undo_id="bench", blob=blob, reach=lambda _: None)
     restorer.stage()
@@ -94,11 +94,11 @@ def change_all(workspace: Path) -> None:
 async def measure_restore(folder: Path, snapshots: Snapshots) -> None:
     """Change every file, undo that, and print how long it took beside git and cp."""
     workspace, repository = folder / "workspace", folder / "peer.git"
-    before = await snapshots.take(workspace, Place("s", "run", "all-before"))
+    before = await snapshots.take(workspace, SnapshotKey("s", "run", "all-before"))
     git(workspace, repository, "add", "-A")
     change_all(workspace)
     await asyncio.sleep(SETTLE_S)
-    after = await snapshots.take(workspace, Place("s", "run", "all-after"))
+    after = await snapshots.take(workspace, SnapshotKey("s", "run", "all-after"))
     assert isinstance(before, Snapshot), before
     assert isinstance(after, Snapshot), after
     taken, files = restored(workspace, snapshots, before, after)
@@ -118,7 +118,7 @@ async def measure(folder: Path, files: int) -> bool:
     snapshots = Snapshots(folder / "snapshots", limits=ScanLimits(seconds=600))
 
     async def take(nth: int) -> float:
-        return await timed(lambda: snapshots.take(workspace, Place("s", "run", f"{nth}-before")))
+        return await timed(lambda: snapshots.take(workspace, SnapshotKey("s", "run", f"{nth}-before")))
 
     first, second = await take(0), min([await take(nth) for nth in (1, 2, 3)])
     for number in range(10):

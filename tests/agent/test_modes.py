@@ -1,6 +1,7 @@
 """A session's permission mode in its runs: it applies at once, to sub-agents too, and ends with a plan."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,22 +9,25 @@ from typing import Any
 from typing_extensions import override
 
 from agent.world import World, messages, process, roles, send, tool_ends
+from features.undo.world import Changes, write
 from holdfast import events as e
 from holdfast.agent.calls import MODE_CHANGED
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.events.modes import mode_set
 from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.undo.scan import ScanLimits
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.folds import session
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import PLAN_MODE
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.runner.session_modes import SessionModes
 from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
-from holdfast.tools.files.edits import WriteFile
+from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import ApprovalMode, Choice
 
 WRITE = CallTool("write_file", {"path": "new.txt", "content": "x"})
@@ -116,6 +120,58 @@ async def test_edits_asks_when_the_workspace_has_no_snapshot(tmp_path: Path) -> 
             assert (e.ApprovalAsked in {type(record.event) for record in log}) is not is_stored
         assert (work / "new.txt").exists()
         await asyncio.to_thread(snapshots.store.close)
+
+
+async def test_edits_asks_about_files_that_the_snapshot_lacks(tmp_path: Path) -> None:
+    """P13: a change of the ignore rules within the turn doesn't put old files into its snapshot."""
+    work = work_in(tmp_path)
+    unignore = CallTool("change")
+    edit = CallTool(
+        "edit_file", {"path": "a.txt", "old_text": "a", "new_text": "a" * 90, "replace_all": True}
+    )
+    rows: tuple[tuple[list[CallTool], str], ...] = (
+        ([unignore, _write("old/x.txt", "lost")], "old/x.txt"),
+        ([unignore, _write("old/new.txt", "x")], "old/new.txt"),
+        ([_write(".gitignore", "")], ".gitignore"),
+        ([_write("a.txt", "x" * 101)], "a.txt"),
+        ([_write("large.txt", "é" * 51)], "large.txt"),
+        ([edit], "a.txt"),
+        ([unignore, _write("a.txt", "x" * 100), _write("new.txt", "x")], ""),
+    )
+    for number, (calls, asked_about) in enumerate(rows):
+        (work / "old").mkdir(exist_ok=True)
+        (work / "old" / "x.txt").write_text("precious")
+        (work / ".gitignore").write_text("old/\n")
+        (work / "a.txt").write_text("aa")
+        tool = Changes([write(".gitignore", "")])
+        folder = tmp_path / f"snapshots{number}"
+        snapshots = await asyncio.to_thread(Snapshots, folder, limits=ScanLimits(file_bytes=100))
+        judge = judge_in("edits", tmp_path, snapshots)
+        judge = dataclasses.replace(judge, rules=(ApprovalRule("allow", "change"),))
+        files = FilesSeen()
+        async with (
+            ChaosServer(calls, [Say("done")]) as chaos,
+            process(
+                chaos,
+                tool,
+                WriteFile(files),
+                EditFile(files),
+                judge=judge,
+                features={"undo": snapshots},
+            ) as world,
+        ):
+            await send(world, workspace=str(work))
+            await world.until("s", e.ApprovalAsked if asked_about else e.RunEnded)
+            asked = [row.event for row in await world.log("s") if isinstance(row.event, e.ApprovalAsked)]
+            assert [one.action.paths for one in asked] == (
+                [(f"{work}/{asked_about}",)] if asked_about else []
+            )
+        assert (work / "old" / "x.txt").read_text() == "precious"
+        await asyncio.to_thread(snapshots.store.close)
+
+
+def _write(path: str, content: str) -> CallTool:
+    return CallTool("write_file", {"path": path, "content": content})
 
 
 async def test_active_sub_agents_get_the_stricter_mode_of_their_parent_at_once(tmp_path: Path) -> None:

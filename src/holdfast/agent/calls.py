@@ -30,7 +30,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import SkillProposals
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
-from holdfast.interfaces.feature import InLoopTool, RunContext
+from holdfast.interfaces.feature import FileEdit, InLoopTool, RunContext
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
@@ -299,12 +299,16 @@ class ToolCalls:
             )
 
     async def _is_undoable(self, asked: e.ToolAsked, judged: "Judged") -> bool:
-        """Whether the workspace is stored, if that's why the mode allows the action."""
+        """Whether the files are stored, if that's why the mode allows the action."""
         is_edit = judged.mode == "edits" and tool_kind(asked.name) == "write"
         if not is_edit or not isinstance(judged.verdict, Allow):
             return True
+        from holdfast.tools.files.edits import bytes_after_max  # no other mode needs it
+
+        paths = judged.action.paths
+        bytes_max = await asyncio.to_thread(bytes_after_max, asked.name, asked.args, paths=paths)
         async with self._changing:
-            return await before_change(self._context)
+            return await before_change(self._context, FileEdit(paths, bytes_max))
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool, mode: ApprovalMode) -> "Judged":
         """The verdict on the action in this mode."""

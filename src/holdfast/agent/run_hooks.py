@@ -6,6 +6,7 @@ from holdfast.interfaces.feature import (
     ContextReader,
     ContextRequest,
     Continue,
+    FileEdit,
     InLoopTool,
     RunContext,
     RunHooks,
@@ -54,9 +55,9 @@ def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:
     return {name: tool for tools in _TOOLS for name, tool in tools(context).items()}
 
 
-async def before_change(context: RunContext) -> bool:
+async def before_change(context: RunContext, edit: FileEdit | None = None) -> bool:
     """Let the features prepare for a change. Return whether one of them can undo it."""
-    return any([await prepare(context) for prepare in _BEFORE_CHANGE])
+    return any([await prepare(context, edit) for prepare in _BEFORE_CHANGE])
 
 
 async def after_turn(context: RunContext, *, seconds: float | None = None) -> None:

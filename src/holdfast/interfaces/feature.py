@@ -99,6 +99,13 @@ class Continue(Struct, frozen=True):
     events: "Sequence[RunEvent]"
 
 
+class FileEdit(Struct, frozen=True):
+    """An edit that runs without approval if undo covers it: its files, and their greatest size afterwards."""
+
+    paths: tuple[str, ...]
+    bytes_max: int
+
+
 class RunHooks(Struct, frozen=True, kw_only=True):
     """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
@@ -123,8 +130,9 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
 
-    # Called before each tool call that isn't read-only, one at a time. Returns whether it can be undone.
-    before_change: "Callable[[RunContext], Awaitable[bool]] | None" = None
+    # Called before each tool call that isn't read-only, one at a time. Returns whether it can be undone. In
+    # `edits`, also called with the edit, before its verdict.
+    before_change: "Callable[[RunContext, FileEdit | None], Awaitable[bool]] | None" = None
 
     # Called after the tool calls of a turn, and when the run ends: then with the seconds it may take.
     after_turn: "Callable[[RunContext, float | None], Awaitable[None]] | None" = None

@@ -77,6 +77,50 @@ async def test_a_run_is_taken_back_with_its_files_and_its_conversation(tmp_path:
         assert await one.texts() == ["Person", "ToolCard", "Text", "Ending"]
 
 
+async def test_a_file_that_became_covered_during_the_run_is_not_deleted(tmp_path: Path) -> None:
+    """P13: the snapshot before left it out, so the run didn't create it."""
+    async with scene(tmp_path, limits_of_scan=ScanLimits(file_bytes=100)) as one:
+        ws = one.workspace
+        (ws / "build" / "deep").mkdir(parents=True)
+        (ws / "build" / "deep" / "old").write_text("mine")
+        (ws / "x.log").write_text("mine")
+        (ws / "large").write_text("mine" * 100)
+        (ws / ".gitignore").write_text("build/\n*.log\n")
+
+        def change(root: Path) -> None:
+            (root / "large").write_text("small")
+            write(".gitignore", "", "x.log", "theirs", "created", "new")(root)
+
+        run_id = await one.run(change)
+        found = await one.undos.changes("s", run_id)
+        assert {file.change.path: file.change.kind for file in found.files} == {
+            b".gitignore": "changed",
+            b"created": "created",
+        }
+        await one.undos.undo("s", run_id, UndoOptions())
+        assert {name: text for name, (_, text) in state(ws).items()} == {
+            ".gitignore": b"build/\n*.log\n",
+            "build/deep/old": b"mine",
+            "x.log": b"theirs",
+            "large": b"small",
+        }
+
+
+async def test_files_may_have_existed_if_too_many_are_left_out_to_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P13: it's unknown whether the run created such a file, so only a person decides to delete it."""
+    monkeypatch.setattr("holdfast.features.undo.scan.NOT_COVERED_MAX", 2)
+    monkeypatch.setattr("holdfast.features.undo.snapshots.NOT_COVERED_MAX", 2)
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        write("a.log", "", "b.log", "", "c.log", "mine", ".gitignore", "*.log")(ws)
+        run_id = await one.run(write(".gitignore", ""))
+        with pytest.raises(CannotUndo, match="may have existed"):
+            await one.undos.undo("s", run_id, UndoOptions())
+        assert (ws / "c.log").read_text() == "mine"
+
+
 async def test_what_a_person_changed_since_is_refused_and_named_and_kept(tmp_path: Path) -> None:
     async with scene(tmp_path) as one:
         ws = one.workspace

@@ -5,10 +5,11 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.features.undo.folds import snapshots_of
-from holdfast.features.undo.snapshots import Snapshots
-from holdfast.features.undo.trees import Entry, Tree, differences
+from holdfast.features.undo.snapshots import LeftOut, Snapshots
+from holdfast.features.undo.trees import Entry, differences
 from holdfast.folds.run import Run
 from holdfast.tools.files.edits import unified_diff
 
@@ -24,6 +25,7 @@ class Change(Struct, frozen=True):
     before: Entry | None
     after: Entry | None
     interleaved: bool = False
+    may_have_existed: bool = False  # created, unless it's one of too many files that the snapshot left out
 
     @property
     def kind(self) -> ChangeKind:
@@ -35,17 +37,34 @@ class Change(Struct, frozen=True):
         return "mode" if self.before.name == self.after.name else "changed"
 
 
-def composed(turns: Iterable[tuple[bytes, bytes]], read: Callable[[bytes], Tree]) -> dict[bytes, Change]:
-    """The net changes of turns, in order: each is the root before and the root after. Blocks."""
+class TurnTrees(Struct, frozen=True):
+    """The files before and after a turn, and the snapshot that has those before."""
+
+    before: bytes
+    after: bytes
+    snapshot: bytes
+
+
+def composed(turns: Iterable[TurnTrees], snapshots: Snapshots) -> dict[bytes, Change]:
+    """The net changes of turns, in order. Blocks.
+
+    A file that the first snapshot left out isn't created by a turn after which it's stored: what it contained
+    before is unknown.
+    """
     changes: dict[bytes, Change] = {}
-    for before, after in turns:
-        for path, was, now in differences(before, after, read=read):
+    for turn in turns:
+        left_out: LeftOut | None = None
+        for path, was, now in differences(turn.before, turn.after, read=snapshots.tree):
             earlier = changes.get(path)
-            if earlier is None:
+            if earlier is not None:
+                interleaved = earlier.interleaved or earlier.after != was
+                changes[path] = replace(earlier, after=now, interleaved=interleaved)
+            elif was is not None:
                 changes[path] = Change(path, was, now)
             else:
-                interleaved = earlier.interleaved or earlier.after != was
-                changes[path] = Change(path, earlier.before, now, interleaved)
+                left_out = left_out or snapshots.left_out(turn.snapshot)
+                if not left_out.has(path):
+                    changes[path] = Change(path, was, now, may_have_existed=not left_out.is_complete)
     return {
         path: change
         for path, change in sorted(changes.items())
@@ -54,19 +73,16 @@ def composed(turns: Iterable[tuple[bytes, bytes]], read: Callable[[bytes], Tree]
 
 
 class Turns(Struct, frozen=True):
-    """The roots before and after each turn of some runs.
+    """The turns of some runs; `unknown` is true if the state after one of them was never stored."""
 
-    `unknown` is true if the state after one of them was never stored.
-    """
-
-    roots: tuple[tuple[bytes, bytes], ...]
+    trees: tuple[TurnTrees, ...]
     unknown: bool
     why_not: tuple[str, ...]  # why turns have no snapshot at all
 
 
 def turns_of(runs: Iterable[Run], snapshots: Snapshots, *, now: bytes | None) -> Turns:
     """The turns of runs, in order; `now` stands for a state after that was never stored. Blocks."""
-    roots: list[tuple[bytes, bytes]] = []
+    trees: list[TurnTrees] = []
     unknown = False
     why_not: list[str] = []
     for run in runs:
@@ -77,13 +93,15 @@ def turns_of(runs: Iterable[Run], snapshots: Snapshots, *, now: bytes | None) ->
             if not taken.snapshot:
                 why_not.append(taken.why_not)
                 continue
-            before = snapshots.root_of(bytes.fromhex(taken.snapshot))
+            name = bytes.fromhex(taken.snapshot)
+            before, after = snapshots.root_of(name), now
             if following is not None and following.when == "after" and following.snapshot:
-                roots.append((before, snapshots.root_of(bytes.fromhex(following.snapshot))))
+                after = snapshots.root_of(bytes.fromhex(following.snapshot))
             else:
                 unknown = True
-                roots += [(before, now)] if now is not None else []
-    return Turns(tuple(roots), unknown, tuple(dict.fromkeys(why_not)))
+            if after is not None:
+                trees.append(TurnTrees(before, after, name))
+    return Turns(tuple(trees), unknown, tuple(dict.fromkeys(why_not)))
 
 
 class ShownChange(Struct, frozen=True):

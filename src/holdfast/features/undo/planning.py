@@ -80,6 +80,8 @@ class FileChange(Struct, frozen=True):
             return "another run changed it too"
         if self.change.interleaved:
             return "someone else changed it during the run"
+        if self.change.may_have_existed and self.effect == "deleted":
+            return "it may have existed before the run, among too many files that undo doesn't cover"
         return "" if self.is_certain else "the server stopped during the run, so others may have changed it"
 
 
@@ -93,7 +95,7 @@ class FoundChanges(Struct, frozen=True):
 
 def compared(snapshots: Snapshots, real: str, turns: Turns, *, others: Sequence[Run]) -> FoundChanges:
     """The changes of turns beside the files as they are now."""
-    changes = composed(turns.roots, snapshots.tree)
+    changes = composed(turns.trees, snapshots)
     now = current_states(real, changes)
     shared = _changed_by(others, snapshots, real)
     files = tuple(
@@ -108,7 +110,7 @@ def _changed_by(runs: Sequence[Run], snapshots: Snapshots, real: str) -> set[byt
     paths: set[bytes] = set()
     for run in runs:
         places = {taken.workspace for taken in snapshots_of(run)}
-        for path in composed(turns_of([run], snapshots, now=None).roots, snapshots.tree):
+        for path in composed(turns_of([run], snapshots, now=None).trees, snapshots):
             for place in places:
                 absolute = os.fsencode(os.path.realpath(place)) + b"/" + path
                 paths.add(os.path.relpath(absolute, os.fsencode(real)))
@@ -144,7 +146,7 @@ def undo_plan(
         if step.expected != _NO_FILE and not step.expected[1]:
             raise CannotUndo("undo_conflict", f"{shown_path(step.path)} is no file that can be put aside.")
     gone = _parents(step.path for step in steps if step.target == _NO_FILE)
-    first = found.turns.roots[0][0] if found.turns.roots else b""
+    first = found.turns.trees[0].before if found.turns.trees else b""
     folders = tuple(folder for folder in gone if not _is_folder(snapshots.lookup(first, folder)))
     above = _parents(step.path for step in steps if step.target != _NO_FILE)
     return Plan(tuple(steps), folders, missing_folders(found.workspace, above))

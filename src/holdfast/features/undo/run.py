@@ -16,15 +16,15 @@ from holdfast.features.undo.object_store import MissingObject
 from holdfast.features.undo.packs import DamagedPack
 from holdfast.features.undo.snapshots import NoSnapshot, Snapshot, SnapshotKey, Snapshots
 from holdfast.folds.run import Run
-from holdfast.interfaces.feature import RunContext, RunHooks
+from holdfast.interfaces.feature import FileEdit, RunContext, RunHooks
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.tools.offload import offload
 
 _HEAD_S = 2.0
 
 
-async def before_change(context: RunContext) -> bool:
-    """Store the workspace as it is before this turn's first change. Return whether that's possible.
+async def before_change(context: RunContext, edit: FileEdit | None) -> bool:
+    """Store the workspace before the turn's first change. Return whether that's possible and covers the edit.
 
     Raises WorkspaceMoved.
     """
@@ -34,15 +34,25 @@ async def before_change(context: RunContext) -> bool:
     run = context.view.run(context.log.run_id)
     newest = next(reversed(snapshots_of(run)), None)
     if newest is not None and newest.turn == run.turns and newest.when == "before":
-        return bool(newest.snapshot)
-    if open_snapshot(run) is not None:
-        await after_turn(context)  # an earlier process could not
+        name = bytes.fromhex(newest.snapshot)
+    else:
+        if open_snapshot(run) is not None:
+            await after_turn(context)  # an earlier process could not
+        taken = await _take_before(context, snapshots, run)
+        name = taken.name if isinstance(taken, Snapshot) else b""
+    if not name or edit is None:
+        return bool(name)
+    real = await snapshots.real_path(Path(run.settings.workspace or context.deps.workspace))
+    return await asyncio.to_thread(snapshots.restores, real, name, edit)
+
+
+async def _take_before(context: RunContext, snapshots: Snapshots, run: Run) -> Snapshot | NoSnapshot:
     turn = _Turn(context, snapshots, run)
     overlaps = snapshots.turns.begin(run.run_id, await snapshots.real_path(turn.workspace))
     head = await turn.head()
     taken = await turn.take("before")
     await turn.record("before", taken, head, overlaps=overlaps)
-    return isinstance(taken, Snapshot)
+    return taken
 
 
 async def after_turn(context: RunContext, seconds: float | None = None) -> None:
@@ -124,7 +134,7 @@ def _changed(snapshots: Snapshots, run: Run, taken: Snapshot) -> int:
     """How many files the run has changed so far. Blocks."""
     try:
         turns = turns_of([run], snapshots, now=taken.root)
-        return len(composed(turns.roots, snapshots.tree))
+        return len(composed(turns.trees, snapshots))
     except (MissingObject, DamagedPack):
         return 0
 

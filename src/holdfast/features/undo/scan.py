@@ -23,7 +23,7 @@ from holdfast.tools.files.ignore_rules import CACHES, IgnoreRules, parse_rules
 WhyNot: TypeAlias = Literal["ignored", "secret", "too large", "git", "not a file", "unreadable", "too deep"]
 
 DEPTH_MAX: Final = 100
-NOT_COVERED_MAX: Final = 1_000
+NOT_COVERED_MAX: Final = 10_000
 IGNORE_FILE_BYTES_MAX: Final = 256 * 1024
 _SETTLED_NS: Final = 100_000_000  # a file that changed this recently may change again without new times
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

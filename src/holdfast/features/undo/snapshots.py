@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from holdfast.features.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.features.undo.packs import DamagedPack, Kind, object_name
 from holdfast.features.undo.scan import (
+    NOT_COVERED_MAX,
     Known,
     NotCovered,
     ScanLimits,
@@ -35,7 +36,7 @@ from holdfast.features.undo.scan import (
     scan,
 )
 from holdfast.features.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
-from holdfast.interfaces.feature import Upkeep
+from holdfast.interfaces.feature import FileEdit, Upkeep
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved
 from holdfast.safe_text import shown_path
@@ -78,6 +79,18 @@ class NoSnapshot(Struct, frozen=True):
     """Nothing was stored; `why` completes "There is no snapshot, because …"."""
 
     why: str
+
+
+class LeftOut(Struct, frozen=True):
+    """The files and folders that a snapshot doesn't cover; it lists only so many."""
+
+    paths: frozenset[str]
+    is_complete: bool
+
+    def has(self, path: bytes) -> bool:
+        """Whether the path, or a folder above it, is listed."""
+        names = shown_path(path).split("/")
+        return any("/".join(names[:depth]) in self.paths for depth in range(1, len(names) + 1))
 
 
 class _Cache(msgspec.Struct):
@@ -151,8 +164,35 @@ class Snapshots:
         return await offload(partial(unmoved, workspace))
 
     def covers(self, workspace: Path, path: str) -> bool:
-        """Return whether snapshots of the workspace contain this file, links resolved. Blocks."""
+        """Return whether undo can reverse an edit of this file, links resolved, judged by its path. Blocks.
+
+        An edit of `.gitignore` changes which files the next snapshot covers.
+        """
+        if path.rpartition("/")[2].lower() == ".gitignore":
+            return False
         return covers(str(workspace), path, limits=self.limits, kept_out=self._kept_out)
+
+    def restores(self, real: str, name: bytes, edit: FileEdit) -> bool:
+        """Return whether an undo from this snapshot of the workspace reverses the edit. Blocks.
+
+        The workspace's present ignore rules don't tell: they may have changed since the snapshot.
+        """
+        if edit.bytes_max > self.limits.file_bytes:
+            return False
+        try:
+            root, left_out = self.root_of(name), self.left_out(name)
+            return all(self._has(real, root, path=path, left_out=left_out) for path in edit.paths)
+        except (MissingObject, DamagedPack):
+            return False
+
+    def _has(self, real: str, root: bytes, *, path: str, left_out: LeftOut) -> bool:
+        """Whether the file is stored, or there was none."""
+        if not is_within(path, real) or path == real:
+            return False
+        inside = os.fsencode(os.path.relpath(path, real))
+        if (entry := self.lookup(root, inside)) is not None:
+            return entry.is_file
+        return left_out.is_complete and not left_out.has(inside) and not os.path.lexists(path)
 
     @asynccontextmanager
     async def workspace(self, workspace: Path) -> AsyncGenerator[str]:
@@ -270,6 +310,11 @@ class Snapshots:
         """What a snapshot doesn't cover; blocks."""
         blob = parse_tree(self.store.read(name, "tree"))[NOT_COVERED].name
         return msgspec.json.decode(self.store.read(blob, "blob"), type=list[NotCovered])
+
+    def left_out(self, name: bytes) -> LeftOut:
+        """What a snapshot doesn't cover, to look paths up; blocks."""
+        listed = self.not_covered(name)
+        return LeftOut(frozenset(one.path.rstrip("/") for one in listed), len(listed) < NOT_COVERED_MAX)
 
     def tree(self, name: bytes) -> Tree:
         """A stored folder; blocks."""

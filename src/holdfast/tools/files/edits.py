@@ -170,6 +170,21 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
     return text.replace(old, new), places
 
 
+def bytes_after_max(tool: str, args: Mapping[str, object], *, paths: Sequence[str]) -> int:
+    """The most bytes that the file can have after the change. Blocks."""
+    if tool == WRITE_FILE:
+        return _encoded_bytes(parsed(WriteFileArgs, args).content)
+    given = parsed(EditFileArgs, args)
+    size = max((path.stat().st_size for path in map(Path, paths) if path.exists()), default=0)
+    old, new = _encoded_bytes(given.old_text), _encoded_bytes(_with_crlf(given.new_text))
+    places = max(1, size // old) if given.replace_all else 1
+    return size + places * max(0, new - old)
+
+
+def _encoded_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 def unified_diff(path: str, before: str, *, after: str) -> str:
     """The change as a person reads it, bounded."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
