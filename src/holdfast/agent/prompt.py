@@ -1,6 +1,8 @@
 """The base prompt and the environment: who the agent is, how it works, and where it runs."""
 
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.folds.session import Session
 from holdfast.safe_text import safe_line
-from holdfast.tools.files.regular_files import read_regular
+from holdfast.tools.files.regular_files import NotRegular, read_regular
 from holdfast.values import (
     AUTOMATION,
     CHANNEL_SOURCES,
@@ -82,6 +84,7 @@ FACES: Mapping[str, str] = MappingProxyType(
 GUIDE = "AGENTS.md"
 FOLDERS_MAX = 40  # how far above the workspace its repository may be
 HEAD_BYTES_MAX = 4096
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH = re.compile(r"ref: refs/heads/([\w./+@#=-]{1,100})")
 
 
@@ -123,21 +126,42 @@ def place_facts(workspace: Path, machine: Machine) -> dict[str, str]:
 
 
 def branch_of(workspace: Path) -> str:
-    """Return the branch of the repository that the workspace is in, without running git. Blocks."""
+    """Return the branch of the repository that the workspace is in, without running git. Blocks.
+
+    It's of this repository: neither links nor the names in `.git` lead to other files.
+    """
     for folder in (workspace, *workspace.parents)[:FOLDERS_MAX]:
         git = folder / ".git"
         try:
-            if git.is_dir():
+            if stat.S_ISDIR(git.lstat().st_mode):
                 return _branch_in(git)
-            if git.is_file():  # a linked working tree or a submodule
-                names = read_regular(git, bytes_max=HEAD_BYTES_MAX).decode("utf-8", "replace")
-                return _branch_in(folder / names.removeprefix("gitdir:").strip())
+            linked = _linked(git)
+            return _branch_in(linked) if linked is not None else ""
+        except FileNotFoundError:
+            continue
         except (OSError, ValueError):
             return ""
     return ""
 
 
 def _branch_in(git: Path) -> str:
-    head = read_regular(git / "HEAD", bytes_max=HEAD_BYTES_MAX).decode("utf-8", "replace").strip()
-    found = _BRANCH.fullmatch(head)
-    return found[1] if found else f"none; detached at {head[:12]}" if head[:12].isalnum() else ""
+    head = _line(git / "HEAD")
+    if found := _BRANCH.fullmatch(head):
+        return found[1]
+    return f"none; detached at {head[:12]}" if _COMMIT.fullmatch(head) else ""
+
+
+def _linked(git: Path) -> Path | None:
+    """Return the folder that a `.git` file names, if it's that of a submodule or linked working tree here."""
+    named = Path(os.path.realpath(git.parent / _line(git).removeprefix("gitdir:").strip()))
+    if any(named.is_relative_to(above / ".git" / "modules") for above in git.parent.parents):
+        return named
+    back = os.path.realpath(named / _line(named / "gitdir"))
+    return named if back == os.path.realpath(git) else None
+
+
+def _line(path: Path) -> str:
+    """Return the line of a file; raises OSError if it's anything else, such as a link."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise NotRegular(0, "it is not a regular file", str(path))
+    return read_regular(path, bytes_max=HEAD_BYTES_MAX).decode("utf-8", "replace").strip()
