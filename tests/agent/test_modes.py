@@ -69,6 +69,24 @@ async def test_a_stricter_mode_counts_for_an_action_that_a_person_then_approves(
     assert not (work / "new.txt").exists()
 
 
+async def test_a_persons_answer_to_a_pending_approval_counts_in_unattended(tmp_path: Path) -> None:
+    """P8: unattended means that no one is asked, and here someone has answered; later calls are denied."""
+    work = work_in(tmp_path)
+    judge = judge_in("ask", tmp_path)
+    async with (
+        ChaosServer([WRITE], [WRITE], [Say("done")]) as chaos,
+        process(chaos, WriteFile(FilesSeen()), judge=judge) as world,
+    ):
+        await send(world, workspace=str(work))
+        asked = (await world.until("s", e.ApprovalAsked))[-1].event
+        assert isinstance(asked, e.ApprovalAsked)
+        assert await SessionModes(world.inbox, judge, world.clock).put("s", "unattended", by="ann")
+        await world.inbox.answer(asked.approval_id, ApprovalVerdict("once"))
+        log = await world.until("s", e.RunEnded)
+    assert [end.ending for end in tool_ends(log)] == ["finished", "no_approver"]
+    assert (work / "new.txt").exists()
+
+
 class Tightens(MemoryStore):
     """A store in which a person chooses plan mode at the last moment before a tool starts."""
 
