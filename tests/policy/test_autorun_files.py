@@ -27,6 +27,7 @@ AUTORUN = (
     ".hg/hgrc", ".jj/repo/config.toml", "buildspec.yml", ".drone.yaml", ".semaphore/x.yml", ".pryrc",
     "flake.nix", ".mvn/extensions.xml", "gradle/wrapper/gradle-wrapper.jar", ".yarn/releases/yarn.cjs",
     "lefthook-local.yml", ".lintstagedrc.mjs", "ci.just", "Procfile.dev", ".github/hooks/x.json", "QWEN.md",
+    ".ipython/profile_default/startup/00.py", ".amp/settings.json", ".watchmanconfig", "sub/.pylintrc",
 )
 ORDINARY = (
     "src/main.py", "package.json", "setup.py", "conftest.py", "pyproject.toml", "README.md",

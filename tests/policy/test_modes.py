@@ -45,6 +45,7 @@ TABLE: tuple[tuple[str, Action, str], ...] = (
     ("edit through a link", tool("edit_file", "out/hosts"), "deny deny ask ask ask"),
     ("edit a protected file", tool("edit_file", ".github/workflows/ci.yml"), "deny deny ask ask ask"),
     ("edit a hook", tool("write_file", ".git/hooks/pre-commit"), "deny deny ask ask ask"),
+    ("make a bare repository", tool("write_file", "src/HEAD"), "deny deny ask ask ask"),
     ("edit instructions", tool("edit_file", "AGENTS.md"), "deny deny ask ask ask"),
     ("edit a secret", tool("edit_file", ".env"), "deny deny ask ask ask"),
     ("edit Holdfast's own", tool("edit_file", "holdfast.toml"), "deny deny deny deny deny"),

@@ -33,7 +33,7 @@ from holdfast.policy.approval_rules import (
     nearly_covered,
     plain_host,
 )
-from holdfast.policy.autorun_files import autorun_in, written_later
+from holdfast.policy.autorun_files import autorun_in, makes_repository, written_later
 from holdfast.policy.grants import covered_by_grant, grant_for, offer_of, once_because
 from holdfast.policy.headlines import headline_for
 from holdfast.policy.lifts import Containment, lift_findings
@@ -372,7 +372,7 @@ def _file_findings(kind: ToolKind | None, path: str, facts: PathFacts) -> Iterat
             yield PolicyFinding("outside", f"It reads {path}, which is outside the workspace.")
     elif not facts.inside(path):
         yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
-    elif autorun_in(path, facts):
+    elif autorun_in(path, facts) or makes_repository(path):
         yield PolicyFinding("write_outside", written_later(path))
     else:
         yield PolicyFinding("write", f"It writes {path}.")

@@ -25,6 +25,7 @@ _FOLDERS = frozenset((
     ".kilocode", ".aiassistant", ".zencoder", ".copilot", ".semaphore", ".teamcity", ".buddy", ".builds",
     ".tekton", ".harness", ".dagger", ".azure-pipelines", ".azuredevops", ".gitpod", ".idx", ".codesandbox",
     ".nova", ".theia", ".helix", ".mvn", ".fossil-settings", ".flox",
+    ".ipython", ".amp",
 ))
 # Folders that count only in this place.
 _TREES = (
@@ -83,6 +84,8 @@ _NAMES = frozenset((
     "noxfile.py", "magefile.go", "snakefile",
     # what shells and downloads are told
     "config.fish", ".wgetrc", ".curlrc",
+    # what names programs or code to start for file watchers and linters
+    ".watchmanconfig", ".pylintrc", "pylintrc",
 ))
 # Programs look for these only where they are started; elsewhere the names are common, or mean nothing.
 _AT_THE_TOP = frozenset(("tasks.py", "dodo.py", "holdfast.toml"))
@@ -181,6 +184,11 @@ def autorun_in(path: str, facts: "PathFacts") -> bool:
     if is_repository_file(path):
         return True
     return facts.inside(path) and is_autorun(path[len(facts.workspace) :])
+
+
+def makes_repository(path: str) -> bool:
+    """Whether the file can make its folder a repository, in which git obeys `config` and `hooks`."""
+    return path.lower().rpartition("/")[2] == "head"
 
 
 def written_later(path: str) -> str:
