@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typing_extensions import override
 
 from agent.world import World, messages, process, roles, send, tool_ends
@@ -23,7 +24,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import PLAN_MODE
-from holdfast.runner.asks import ApprovalVerdict
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.session_modes import SessionModes
 from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
@@ -223,6 +224,54 @@ async def test_active_sub_agents_get_the_stricter_mode_of_their_parent_at_once(t
     assert not (work / "new.txt").exists()
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+async def test_a_new_run_of_an_ended_sub_agent_has_the_stricter_mode(
+    tmp_path: Path, *, is_cut_off: bool
+) -> None:
+    """P8, P13: also if the server was killed between the mode of the parent and that of its sub-agent."""
+    work = work_in(tmp_path)
+    delegate = CallTool("delegate", {"task": "the task"})
+    judge = judge_in("workspace", tmp_path)
+    async with (
+        ChaosServer([delegate], [Say("child")], [Say("done")], [WRITE], [Say("denied")]) as chaos,
+        process(chaos, WriteFile(FilesSeen()), *child_tools(), judge=judge) as world,
+    ):
+        await send(world, workspace=str(work))
+        await world.until("s", e.RunEnded)
+        (child_id,) = (await state(world)).children
+        if is_cut_off:
+            await world.inbox.put("s", mode_set("plan", at_ms=world.clock.now_ms(), by="ann"))
+        else:
+            assert await SessionModes(world.inbox, judge, world.clock).put("s", "plan", by="ann")
+            assert (await state(world, child_id)).approval_mode == "plan"
+        await send(world, session_id=child_id, workspace=str(work))
+        log = await world.until(child_id, e.RunEnded, times=2)
+        assert (await state(world, child_id)).approval_mode == "plan"
+    assert [end.result for end in tool_ends(log)] == [PLAN_MODE]
+    assert not (work / "new.txt").exists()
+
+
+async def test_a_sub_agents_plan_does_not_loosen_its_mode_beyond_its_parents(tmp_path: Path) -> None:
+    """P8, P13: the parent is in plan mode, so its ended sub-agent stays in it."""
+    judge, plan = judge_in("ask", tmp_path), CallTool("update_plan", {"steps": [{"text": "write"}]})
+    delegate = CallTool("delegate", {"task": "the task"})
+    async with (
+        ChaosServer([delegate], [Say("child")], [Say("done")], [plan], [Say("done")]) as chaos,
+        process(chaos, UpdatePlan(), *child_tools(), judge=judge) as world,
+    ):
+        await send(world)
+        await world.until("s", e.RunEnded)
+        (child_id,) = (await state(world)).children
+        assert await SessionModes(world.inbox, judge, world.clock).put("s", "plan", by="ann")
+        await send(world, session_id=child_id, plan_first=True)
+        (*_, asked) = [r.event for r in await world.until(child_id, e.ApprovalAsked)]
+        assert isinstance(asked, e.ApprovalAsked)
+        verdict = ApprovalVerdict("once", by="ann", mode_max="workspace")
+        assert isinstance(await world.inbox.answer(asked.approval_id, verdict), Answered)
+        await world.until(child_id, e.RunEnded, times=2)
+        assert (await state(world, child_id)).approval_mode == "plan"
+
+
 async def test_an_accepted_plan_ends_plan_mode_and_a_refused_one_does_not(tmp_path: Path) -> None:
     """P8, P13: in one append with the answer, so that a crash can't separate them."""
     work = work_in(tmp_path)
@@ -243,7 +292,7 @@ async def test_an_accepted_plan_ends_plan_mode_and_a_refused_one_does_not(tmp_pa
                 log = await world.until("s", e.ApprovalAsked, times=times)
                 asked = [one.event for one in log if isinstance(one.event, e.ApprovalAsked)][-1]
                 assert asked.action.tool == "update_plan"
-                await world.inbox.answer(asked.approval_id, ApprovalVerdict(choice, by="ann"))
+                await world.inbox.answer(asked.approval_id, ApprovalVerdict(choice, by="ann", mode_max="ask"))
                 await world.until("s", e.ToolEnded, times=times + 1)
                 in_plan_mode = (await state(world)).approval_mode == ("" if configured == "plan" else "plan")
                 assert in_plan_mode is (choice == "deny")

@@ -142,3 +142,23 @@ async def test_an_answer_to_all_that_one_of_them_does_not_offer_answers_none() -
         assert (status, answer["resolved"]) == (200, len(script))
         await server.ended(run_id)
     assert len(tool.done) == len(script)
+
+
+async def test_a_fork_of_an_earlier_seq_does_not_bring_a_revoked_rule_back() -> None:
+    """P8: revoked means everywhere, including forks that are made later."""
+    async with (
+        ChaosServer(*(TOUCH, DONE) * 5) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=asking()) as server,
+    ):
+        await approved(server, "session", session_id="s")
+        _, log = await server.get("/api/sessions/s/events?limit=1000")
+        _, rules = await server.get(f"{RULES}?session_id=s")
+        assert (await server.post("/api/sessions/s/fork", {"session_id": "before"}))[0] == 201
+        assert not await is_asked(server, session_id="before")
+        (rule,) = rules["data"]
+        assert (await server.call("DELETE", f"{RULES}/{rule['grant_id']}")).status == 200
+        body = {"session_id": "after", "at_seq": log["last_seq"]}
+        assert (await server.post("/api/sessions/s/fork", body))[0] == 201
+        for session_id in ("s", "before", "after"):
+            assert (await server.get(f"{RULES}?session_id={session_id}"))[1]["data"] == []
+            assert await is_asked(server, session_id=session_id)

@@ -1,7 +1,7 @@
 """The approval policy as an agent uses it: rules, mode and grants, for the workspace of each run."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, for_a_person
-from holdfast.values import Action, ApprovalMode, Choice, GrantRule, RunSettings, Width, strictest
+from holdfast.values import MODES, Action, ApprovalMode, Choice, GrantRule, RunSettings, Width, strictest
 
 # The rules are many modules, so the first verdict imports them.
 if TYPE_CHECKING:
@@ -113,6 +113,19 @@ def mode_in(judge: Judge, session: "Session", settings: RunSettings) -> Approval
     """Return the mode that a run works in now: its session's, or `unattended` if that's stricter."""
     mode = judge.in_mode(session.approval_mode).applied_mode()
     return strictest(mode, "unattended") if settings.unattended else mode
+
+
+async def mode_limit(
+    judge: Judge, session: "Session", state_of: "Callable[[str], Awaitable[Session]]"
+) -> ApprovalMode:
+    """Return the loosest mode that the session can have: a sub-agent's is the strictest one above it."""
+    limit, link = MODES[-1], session.parent
+    while link is not None:
+        parent = await state_of(link.session_id)
+        if not parent.epoch:
+            break  # it was purged
+        limit, link = strictest(limit, judge.in_mode(parent.approval_mode).applied_mode()), parent.parent
+    return limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

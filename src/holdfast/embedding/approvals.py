@@ -10,7 +10,7 @@ from holdfast.embedding.handlers import called
 from holdfast.events import ApprovalAsked
 from holdfast.policy.verdicts import Deny
 from holdfast.runner.asks import ApprovalVerdict
-from holdfast.values import Action, Choice
+from holdfast.values import MODES, Action, Choice
 
 if TYPE_CHECKING:
     from holdfast.host.runtime import Runner
@@ -73,4 +73,5 @@ async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, 
     except Exception as error:  # noqa: BLE001 - the handler is other people's code
         _log.exception("on_approval failed, so the action is denied")
         reason = f"the program couldn't decide ({type(error).__name__})"
-    await runner.inbox.answer(asked.approval_id, ApprovalVerdict(choice, by="on_approval", reason=reason))
+    verdict_given = ApprovalVerdict(choice, by="on_approval", reason=reason, mode_max=MODES[-1])
+    await runner.inbox.answer(asked.approval_id, verdict_given)

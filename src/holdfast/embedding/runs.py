@@ -20,7 +20,7 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReplay
 from holdfast.interfaces.journal import Record
 from holdfast.runner.asks import Answered, ApprovalVerdict, AskAnswer, QuestionAnswer
-from holdfast.values import Choice
+from holdfast.values import MODES, Choice
 
 if TYPE_CHECKING:
     from holdfast.host.runtime import Runner
@@ -183,7 +183,9 @@ class RunHandle(Generic[OutputT]):
             )
 
     async def _answer(self, approval_id: str, choice: Choice, reason: str = "") -> None:
-        if not await self._is_answered(approval_id, ApprovalVerdict(choice, reason=reason)):
+        if not await self._is_answered(
+            approval_id, ApprovalVerdict(choice, reason=reason, mode_max=MODES[-1])
+        ):
             raise ConfigurationError(
                 f"Approval {approval_id!r} can't be answered: it was answered before, or has expired.",
                 run_id=self.id,

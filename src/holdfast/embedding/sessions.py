@@ -13,7 +13,8 @@ from holdfast.folds.context import context_for
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import Appended, IfSessionNew
 from holdfast.messages import Message
-from holdfast.runner.forks import forked_log
+from holdfast.runner.forks import ForkSource, forked_log
+from holdfast.runner.session_modes import SessionModes
 from holdfast.values import Budget
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ class AgentSession(Generic[DepsT]):
                 what = "has not begun" if not last_seq else f"has the records 1 to {last_seq}"
                 raise ConfigurationError(f"Session {self.id!r} can't be forked at {at_seq}: it {what}.")
             now_ms = runner.clock.now_ms()
-            events = await forked_log(runner.store, self.id, at_seq=at_seq, now_ms=now_ms)
+            state, judge = await runner.inbox.state(self.id), runner.supervisor.deps.judge
+            modes = SessionModes(runner.inbox, judge, runner.clock)
+            source = ForkSource(self.id, state, await modes.limited(state))
+            events = await forked_log(runner.store, source, at_seq=at_seq, judge=judge, now_ms=now_ms)
             session_id = new_session_id()
             # The copied events of runs need no owner: nobody runs in a log that does not exist yet.
             done = await runner.store.append(session_id, cast("list[Input]", events), when=[IfSessionNew()])

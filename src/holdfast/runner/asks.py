@@ -14,7 +14,7 @@ from holdfast.events import Input
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import grant_of_approval
 from holdfast.policy.tool_names import UPDATE_PLAN
-from holdfast.values import Action, Choice, GrantRule, PlanStep, Width
+from holdfast.values import MODES, Action, ApprovalMode, Choice, GrantRule, PlanStep, Width
 
 
 class ApprovalVerdict(Struct, frozen=True):
@@ -25,6 +25,7 @@ class ApprovalVerdict(Struct, frozen=True):
     reason: str = ""
     width: Width = "exact"
     steps: tuple[PlanStep, ...] = ()  # of a plan that the person changed
+    mode_max: ApprovalMode = MODES[0]  # the loosest mode that accepting a plan can set
 
 
 class QuestionAnswer(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.compaction import has_something_to_compact
+from holdfast.agent.policy import mode_limit
 from holdfast.events import Input
 from holdfast.events.modes import mode_set
 from holdfast.folds.inputs import MessageState, SessionMessage
@@ -58,7 +59,16 @@ from holdfast.runner.session_grants import (
     session_grants,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import COMPACT, Action, ApprovalMode, HistoryMessage, Part, RunSettings, WhenBusy
+from holdfast.values import (
+    COMPACT,
+    Action,
+    ApprovalMode,
+    HistoryMessage,
+    Part,
+    RunSettings,
+    WhenBusy,
+    strictest,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -363,16 +373,23 @@ class Inbox:
         grant = next((one for one in inputs if isinstance(one, e.GrantAdded)), None)
         action = ask.asked.action if isinstance(ask.asked, e.ApprovalAsked) else None
         if action is not None and action.tool == UPDATE_PLAN and isinstance(answer, ApprovalVerdict):
-            inputs = [*inputs, *self._end_of_plan_mode(session, answer, at_ms=at_ms)]
+            inputs = [*inputs, *await self._end_of_plan_mode(session, answer, at_ms=at_ms)]
         return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant, action)
 
-    def _end_of_plan_mode(self, session: Session, verdict: ApprovalVerdict, *, at_ms: int) -> Sequence[Input]:
-        """An accepted plan returns the session to the configured mode, or to `ask` if that's `plan`."""
+    async def _end_of_plan_mode(
+        self, session: Session, verdict: ApprovalVerdict, *, at_ms: int
+    ) -> Sequence[Input]:
+        """An accepted plan returns the session to the configured mode, or to `ask` if that's `plan`.
+
+        If the person can't set that mode, or a sub-agent can't have it, the loosest allowed one is set.
+        """
         judge = self._supervisor.deps.judge
         if verdict.choice == "deny" or judge.in_mode(session.approval_mode).applied_mode() != "plan":
             return ()
-        mode = "ask" if judge.in_mode("").applied_mode() == "plan" else ""
-        return [mode_set(mode, at_ms=at_ms, by=verdict.by)]
+        configured = judge.in_mode("").applied_mode()
+        limit = strictest(verdict.mode_max, await mode_limit(judge, session, self.state))
+        mode = strictest("ask" if configured == "plan" else configured, limit)
+        return [mode_set("" if mode == configured else mode, at_ms=at_ms, by=verdict.by)]
 
     async def _store_answer(self, prepared: "_PreparedAnswer") -> Answered | Stale:
         session_id, grant, when = prepared.session_id, prepared.grant, prepared.when

@@ -16,27 +16,46 @@ from holdfast import events as e
 from holdfast.agent.asks import Asks
 from holdfast.agent.calls import stopped
 from holdfast.agent.child_asks import passing_on
-from holdfast.agent.children import Children, tell_parent
+from holdfast.agent.children import Children, append, tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
+from holdfast.agent.policy import mode_limit
 from holdfast.agent.run_hooks import after_turn
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.events.modes import mode_set
 from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
+from holdfast.folds.session import Session
 from holdfast.interfaces.feature import RunContext
 from holdfast.interfaces.ids import new_run_id
-from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError, NotOffered
+from holdfast.interfaces.journal import (
+    Fence,
+    HomedElsewhere,
+    IfAskOpen,
+    IfRunOpen,
+    IfSessionKnown,
+    JournalError,
+    NotOffered,
+)
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
 from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
 from holdfast.runner.slots import Slot
-from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, Outcome, RunSettings
+from holdfast.values import (
+    PARENT_GONE,
+    PARENT_STOPPED,
+    WORKSPACE_MODES,
+    Failure,
+    Outcome,
+    RunSettings,
+    asks_less,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -286,6 +305,7 @@ class SessionOwner:
         try:
             if await self._is_orphaned(run):
                 return Outcome("cancelled", cause=PARENT_GONE)
+            await self._limit_mode(run)
             if run.phase is Phase.QUEUED:
                 return await self._begin(run, log)
             return await self._resume(run, log)
@@ -309,6 +329,29 @@ class SessionOwner:
             return False
         row = await self._deps.store.session(parent.session_id)
         return row is None or row.purge_at_ms > 0
+
+    async def _limit_mode(self, run: Run) -> None:
+        """Before a run of a sub-agent's session, make its mode at least as strict as its parent's is now.
+
+        That may have become stricter since the session's last run, or just before a crash.
+        """
+        session, judge = self.view.session, self._deps.judge
+        if session.parent is None:
+            return
+        folder = run.settings.workspace
+        is_elsewhere = session.approval_mode in WORKSPACE_MODES and folder != session.mode_workspace
+        mode = judge.in_mode("" if is_elsewhere else session.approval_mode).applied_mode()
+        limit = await mode_limit(judge, session, self._state_of)
+        if asks_less(mode, limit):
+            chosen = mode_set(limit, at_ms=self._deps.clock.now_ms(), by="", workspace=folder)
+            await append(self._deps, self.session_id, [chosen], when=[IfSessionKnown()])
+            await self.view.catch_up(self._deps.store, self.session_id)
+
+    async def _state_of(self, session_id: str) -> Session:
+        view = await self._shared.folds.current(self._deps.store, session_id)
+        await view.catch_up(self._deps.store, session_id)
+        self._shared.folds.count(session_id)
+        return view.session
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
         log.live = partial(self._shared.queued_line, run.run_id)

@@ -39,7 +39,7 @@ from holdfast.server.transport.bodies import (
     read_body,
 )
 from holdfast.server.transport.once import KEPT_MS, OWN, OnceKey, earlier_response
-from holdfast.values import HistoryMessage, RunSettings
+from holdfast.values import ApprovalMode, HistoryMessage, RunSettings
 
 
 class _Begun(Struct, frozen=True):
@@ -173,8 +173,9 @@ class AgUiRoutes:
         if any(isinstance(ask.asked, e.ApprovalAsked) for ask in asks):
             check_scope(request.scope, "approve")
         by: str = request.scope[KEY_NAME]
+        mode_max = self._deps.mode_access.allowed()[-1]
         read = {
-            one.interrupt_id: _answer(ask.asked, one, at=at, by=by)
+            one.interrupt_id: _answer(ask.asked, one, at=at, by=by, mode_max=mode_max)
             for at, (ask, one) in enumerate(zip(asks, answers, strict=True))
         }
         for answer in read.values():
@@ -197,7 +198,9 @@ class AgUiRoutes:
         return next(iter(found.values()))
 
 
-def _answer(asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str) -> AskAnswer:
+def _answer(
+    asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str, mode_max: ApprovalMode
+) -> AskAnswer:
     """The verdict or answer in a payload; raises a Problem that says what to send."""
     is_question = isinstance(asked, e.QuestionAsked)
     fields = _fields(given.payload, "answer" if is_question else "choice")
@@ -207,7 +210,8 @@ def _answer(asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str) -> A
         param = f"resume[{at}].payload"
         raise bad_request(f"Invalid '{param}': send choice or approved, not both", param=param)
     if given.status == "cancelled":
-        return answer_of(asked, QUESTION_CLOSED if is_question else "deny", by=by, reason=reason)
+        text = QUESTION_CLOSED if is_question else "deny"
+        return answer_of(asked, text, by=by, reason=reason, mode_max=mode_max)
     said = fields.get("answer") if is_question else fields.get("choice", fields.get("approved"))
     if isinstance(said, bool) and not is_question:
         said = "once" if said else "deny"
@@ -215,7 +219,7 @@ def _answer(asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str) -> A
         param = f"resume[{at}].payload"
         what = "the answer as text, or {answer}" if is_question else "true, false, or {choice}"
         raise bad_request(f"Invalid '{param}': send {what}", param=param)
-    return answer_of(asked, said, by=by, reason=reason)
+    return answer_of(asked, said, by=by, reason=reason, mode_max=mode_max)
 
 
 def _fields(payload: object, name: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ from holdfast import events as e
 from holdfast.features.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole, several
 from holdfast.features.channels.deliveries import TO, Dialect, words_above
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.features.channels.modes import modes_allowed
 from holdfast.features.channels.people import may_approve
 from holdfast.features.channels.state import ChannelState
 from holdfast.folds.rows import AskRow
@@ -151,7 +152,8 @@ class ChannelAsks:
         meant = _choice(asked, choice)
         if meant is None:
             return NOT_OFFERED
-        result = await self._deps.inbox.answer(asked.ask_id, ApprovalVerdict(meant, by=who.name))
+        verdict = ApprovalVerdict(meant, by=who.name, mode_max=modes_allowed(self._deps, self._options)[-1])
+        result = await self._deps.inbox.answer(asked.ask_id, verdict)
         return _reply_to(result, DENIED if meant == "deny" else ALLOWED)
 
     async def _is_shown_whole(self, found: "_Found") -> bool:

@@ -37,7 +37,7 @@ async def mode_command(  # a command has a sender, and a place
 ) -> str:
     """Show the session's mode, or set it; `by` is empty for someone who can't approve."""
     modes = SessionModes(deps.inbox, deps.supervisor.deps.judge, deps.clock)
-    allowed = _allowed(deps, options) if by else MODES[:1]
+    allowed = modes_allowed(deps, options) if by else MODES[:1]
     listed = ", ".join(f"`{mode}`" for mode in allowed)
     if not wanted:
         now = modes.of(session)
@@ -51,7 +51,7 @@ async def mode_command(  # a command has a sender, and a place
     return f"Permission mode: `{wanted}`, from the next action on."
 
 
-def _allowed(deps: ChannelDeps, options: ChannelOptions) -> tuple[ApprovalMode, ...]:
+def modes_allowed(deps: ChannelDeps, options: ChannelOptions) -> tuple[ApprovalMode, ...]:
     """The modes that an approver can set: up to `mode_max`, or to the channel's own mode."""
     most = deps.mode_max
     if options.approvals and asks_less(options.approvals, most):

@@ -148,7 +148,8 @@ class RunCalls:
         if isinstance(asked, e.ApprovalAsked):
             check_scope(caller.scope, "approve")
         text, reason = given
-        answer = answer_of(asked, text, by=caller.scope[KEY_NAME], reason=reason)
+        mode_max = self._deps.mode_access.allowed()[-1]
+        answer = answer_of(asked, text, by=caller.scope[KEY_NAME], reason=reason, mode_max=mode_max)
         await self._deps.workspaces.check_answer(row, answer)
         return answer
 

@@ -1,7 +1,10 @@
 """Which permission modes the caller can set."""
 
 from collections.abc import Sequence
+from typing import Literal
 
+from holdfast.folds.session import Session
+from holdfast.runner.session_modes import SessionModes
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.caller import KEY_SCOPES, caller_name, check_scope
 from holdfast.server.problems import Problem
@@ -34,6 +37,30 @@ class ModeAccess:
                 code="mode_not_allowed",
                 param="mode",
             )
+
+    async def check_in(self, session_id: str, mode: ApprovalMode, modes: SessionModes) -> None:
+        """Raise a Problem unless the caller can set the mode, and the session can have it."""
+        self.check(mode)
+        limit = await modes.limit(await modes.inbox.state(session_id)) if session_id else mode
+        if asks_less(mode, limit):
+            raise Problem(
+                403,
+                f"A sub-agent can't have a looser mode than its parent, which is in '{limit}'. Change the "
+                "parent's mode first",
+                code="mode_not_allowed",
+                param="mode",
+            )
+
+    async def of_fork(self, source: Session, modes: SessionModes) -> Literal["", ApprovalMode]:
+        """Return the loosest mode of a fork that the caller makes.
+
+        It's the mode of the source now, or the configured one if that's stricter and the caller can't set
+        the other.
+        """
+        mode = await modes.limited(source)
+        named = modes.named(mode)
+        is_allowed = named in self.allowed() or not asks_less(named, modes.named(""))
+        return mode if is_allowed else ""
 
     def allowed(self) -> Sequence[ApprovalMode]:
         """Return the modes that the caller can set, strictest first."""

@@ -46,7 +46,7 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, Choice, PlanStep
+from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, ApprovalMode, Choice, PlanStep
 
 _CHOICES = ("once", "session", "always", "deny")
 
@@ -61,11 +61,11 @@ def approval_choice(given: str) -> Choice:
     return choice
 
 
-def answer_of(asked: e.AskAsked, text: str, *, by: str, reason: str) -> AskAnswer:
+def answer_of(asked: e.AskAsked, text: str, *, by: str, reason: str, mode_max: ApprovalMode) -> AskAnswer:
     """A client's text as the answer to a question, or as a verdict on an approval; raises a Problem."""
     if isinstance(asked, e.QuestionAsked):
         return QuestionAnswer(text, by=by)
-    return ApprovalVerdict(approval_choice(text), by=by, reason=reason)
+    return ApprovalVerdict(approval_choice(text), by=by, reason=reason, mode_max=mode_max)
 
 
 class RunInputRoutes:
@@ -186,6 +186,7 @@ class RunInputRoutes:
             reason=wanted.reason or "",
             width=wanted.width,
             steps=_changed_plan(wanted.steps),
+            mode_max=deps.mode_access.allowed()[-1],
         )
         await deps.workspaces.check_answer(row, verdict)
         results = answered_or_stale(await deps.inbox.answer_all({one.ask_id: verdict for one in asked}))

@@ -103,17 +103,19 @@ class RunRoutes:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
         if message.permission_mode:
-            deps.mode_access.check(message.permission_mode)
+            await deps.mode_access.check_in(session_id, message.permission_mode, deps.modes)
         async with reserved_place(deps):
             message = await self._placed(session_id, message)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
             result = await deps.inbox.send(session_id, message, once=once)
+        # Also after a repeated request, because the first one may not have got this far.
+        if message.permission_mode and isinstance(result, Sent | Replayed):
+            set_in = result.session_id if isinstance(result, Sent) else session_id
+            await deps.modes.tighten_children(set_in, by=caller_name())
         match result:
             case Sent():
-                if message.permission_mode:
-                    await deps.modes.tighten_children(result.session_id, by=caller_name())
                 return result
             case NotSent():
                 raise not_sent(result)

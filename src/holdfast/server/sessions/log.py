@@ -18,7 +18,7 @@ from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, text_while_recovering
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import IfSessionNew
-from holdfast.runner.forks import SourceGone, forked_log
+from holdfast.runner.forks import ForkSource, SourceGone, forked_log
 from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -199,9 +199,13 @@ class SessionLogRoutes:
         return created_response(result, answer)
 
     async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
-        now_ms = self._deps.clock.now_ms()
+        deps, now_ms = self._deps, self._deps.clock.now_ms()
+        state = await deps.inbox.state(source_id)
+        source = ForkSource(source_id, state, await deps.mode_access.of_fork(state, deps.modes))
         try:
-            events = await forked_log(self._deps.store, source_id, at_seq=at_seq, now_ms=now_ms)
+            events = await forked_log(
+                deps.store, source, at_seq=at_seq, judge=deps.modes.judge, now_ms=now_ms
+            )
         except SourceGone as error:
             raise session_not_found(source_id) from error
         first = events[0]

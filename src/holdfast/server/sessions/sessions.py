@@ -199,7 +199,7 @@ class SessionRoutes:
         wanted = await decoded(request, deps.limits, ApprovalModeRequest)
         session_id = (await session_of(deps, request)).row.session_id
         mode = mode_named(wanted.mode)
-        deps.mode_access.check(deps.modes.named(mode))
+        await deps.mode_access.check_in(session_id, deps.modes.named(mode), deps.modes)
         if not await deps.modes.put(session_id, mode, by=request.scope[KEY_NAME]):
             raise session_not_found(session_id)
         return json_response(ApprovalModeShown(mode=wanted.mode))
