@@ -57,3 +57,14 @@ def test_a_message_knows_its_size_its_calls_and_what_it_was_turned_into() -> Non
     answer.encoded["main dialect"] = b"{}"
     assert answer.encoded == {"main dialect": b"{}"}
     assert answer == AssistantMessage(answer.items)
+
+
+def test_a_tools_digest_changes_with_each_part_of_its_declaration() -> None:
+    tool = ToolSpec("add", "Add two numbers.", {"type": "object"})
+    others = (
+        ToolSpec("sum", "Add two numbers.", {"type": "object"}),
+        ToolSpec("add", "Add numbers.", {"type": "object"}),
+        ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {}}),
+    )
+    assert tool.digest == ToolSpec("add", "Add two numbers.", {"type": "object"}).digest
+    assert len({tool.digest, *(other.digest for other in others)}) == 4

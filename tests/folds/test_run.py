@@ -513,3 +513,16 @@ def test_what_tool_must_be_called_holds_until_a_call_has_answered(finish: CallFi
     ended = e.CallEnded(at_ms=6, run_id="r1", call_id="c1", finish=finish)
     session = fold(list(enumerate((ACCEPTED, queued, STARTED, CALL, ended), 1)))
     assert session.runs["r1"].tool_choice == left
+
+
+def test_a_call_continues_after_the_summary_that_it_needed() -> None:
+    """The summary is a call of its own; the next attempt belongs to the answer again."""
+    summary = e.CallStarted(at_ms=6, run_id="r1", call_id="c2", turn=1, purpose="compaction")
+    summarized = e.AttemptStarted(at_ms=7, run_id="r1", call_id="c2", attempt_id="a2", target="b")
+    ended = e.CallEnded(at_ms=8, run_id="r1", call_id="c2", finish="stop")
+    again = e.AttemptStarted(at_ms=9, run_id="r1", call_id="c1", attempt_id="a3", target="b")
+    before = [ACCEPTED, QUEUED, STARTED, CALL, ATTEMPT, FAILED, summary, summarized, ended]
+    run = fold(enumerate(before, 1)).runs["r1"]
+    assert (run.call_id, run.answers) == ("c2", False)
+    run = fold(enumerate([*before, again], 1)).runs["r1"]
+    assert (run.call_id, run.answers, run.finish) == ("c1", True, None)
