@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import msgspec
 
@@ -20,6 +20,7 @@ from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import Wire
+from holdfast.values import MODES
 from side_by_side import on_each_wire
 
 SEEDS = range(6)
@@ -50,7 +51,7 @@ def machine(random: Random, tmp_path: Path) -> Machine:
         system="Linux",
         shell_name=lambda: random.choice(["bash", "sh"]),
         sandbox=lambda: random.choice(["on.", "none."]),
-        mode=random.choice(["ask", "allow-workspace"]),
+        mode=random.choice(MODES),
         own_guide=tmp_path / "own.md",
     )
 
@@ -68,12 +69,12 @@ def shown(body: Mapping[str, Any]) -> str:
 
 
 def parts_of(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    role, content = item.get("role", item.get("type")), item.get("content")
+    role, content = str(item.get("role", item.get("type"))), item.get("content")
     if isinstance(content, list):
-        blocks: list[Any] = content
+        blocks = cast("list[dict[str, Any]]", content)
         return [(f"{role} {block['type']}", block.get("text") or as_json(block)) for block in blocks]
-    is_text = isinstance(content, str) and item.keys() == {"role", "content"}
-    return [(role, content if is_text else as_json(item))]
+    is_text = isinstance(content, str) and set(item) == {"role", "content"}
+    return [(role, str(content) if is_text else as_json(item))]
 
 
 def as_json(value: object) -> str:
@@ -83,10 +84,10 @@ def as_json(value: object) -> str:
 def without_marks(value: object) -> object:
     """The value without the marks of what to cache, which move from request to request."""
     if isinstance(value, dict):
-        fields: dict[str, object] = value
+        fields = cast("dict[str, object]", value)
         return {name: without_marks(one) for name, one in fields.items() if name != "cache_control"}
     if isinstance(value, list):
-        items: list[object] = value
+        items = cast("list[object]", value)
         return [without_marks(one) for one in items]
     return value
 

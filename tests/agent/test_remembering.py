@@ -19,7 +19,7 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.interfaces.tool import ToolTraits
+from holdfast.interfaces.tool import Tool, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.memory.memories import Memories, skills_scope, user_scope, workspace_scope
@@ -113,6 +113,10 @@ async def test_no_poisoned_text_ever_becomes_an_active_memory_or_skill(
     own = () if poison.way == "mcp" or tool.name == "unused" else (tool,)
     if poison.way == "guide":
         (tmp_path / "AGENTS.md").write_text(poison.text)
+
+    def brought(_: str) -> tuple[Tool, ...]:
+        return (tool,) if poison.way == "mcp" else ()
+
     async with (
         ChaosServer(choose=obeys) as chaos,
         process(
@@ -122,7 +126,7 @@ async def test_no_poisoned_text_ever_becomes_an_active_memory_or_skill(
             store=store,
             memory=mode,
             workspace=tmp_path,
-            session_tools={"mcp_client": lambda _: (tool,) if poison.way == "mcp" else ()},
+            session_tools={"mcp_client": brought},
         ) as world,
     ):
         await send_poisoned(world, poison)

@@ -1,7 +1,7 @@
 """The system text is recorded once, changes become notes, and an event names what invalidates it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import ClientTool
 
 
-async def answered(world: World, *, runs: int, **settings: object) -> None:
+async def answered(world: World, *, runs: int, **settings: Any) -> None:
     await send(world, f"message {runs}", **settings)
     await world.until("s", e.RunEnded, times=runs)
 
@@ -105,7 +105,7 @@ async def test_a_session_from_before_the_event_goes_on() -> None:
                 record.event for record in await world.log("s") if not isinstance(record.event, e.ContextSet)
             ]
         async with process(chaos, store=MemoryStore(), prompt="BASE") as world:
-            await world.store.append("s", old)
+            await world.store.append("s", cast("list[e.Input]", old))
             await answered(world, runs=2)
             assert [event.reason for event in await contexts(world)] == ["first"]
     assert len(messages(chaos.seen.request(2))) == 4

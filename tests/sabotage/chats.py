@@ -308,7 +308,7 @@ async def check_white_space_alone_is_no_answer(kind: type[AnswerWriter]) -> None
     """The model isn't shown it again, so it would be asked for again and again."""
     sink: Any = _Sink()
     writer = kind(
-        sink, tool_ids=set(), owner_of=lambda _: "holdfast", before_first=lambda: None, bytes_max=1_000
+        sink, tool_ids=set[str], owner_of=lambda _: "holdfast", before_first=lambda: None, bytes_max=1_000
     )
     writer.write_text(0, " \n ")
     assert not writer.produced

@@ -1,5 +1,7 @@
 """The effort, temperature and limit that a target's configuration gives to runs without their own."""
 
+from typing import Any
+
 from holdfast.chaos import Say
 from holdfast.interfaces.model import Answer
 from holdfast.messages import ModelRequest, UserMessage
@@ -28,7 +30,7 @@ SENT: tuple[tuple[Wire, dict[str, object], dict[str, object]], ...] = (
 async def test_a_targets_defaults_count_unless_the_run_has_its_own(
     wire: Wire, by_default: dict[str, object], asked: dict[str, object]
 ) -> None:
-    defaults = {"reasoning_effort": "low", "temperature": 0.5, "max_output_tokens": 500}
+    defaults: dict[str, Any] = {"reasoning_effort": "low", "temperature": 0.5, "max_output_tokens": 500}
     message = (UserMessage("hi"),)
     own = ModelRequest(messages=message, reasoning_effort="high", temperature=0.0, max_output_tokens=70)
     async with line_of(wire, GOOD, GOOD, **defaults) as (line, server):
