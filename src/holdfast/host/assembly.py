@@ -187,7 +187,7 @@ def _can_undo(features: Mapping[str, Any], workspace: Path, path: str) -> bool:
 async def _opened_features(
     stack: AsyncExitStack, settings: Settings, config: Path | None
 ) -> Mapping[str, Any]:
-    """What the features keep open until the stack is closed."""
+    """Open the features' resources until the stack is closed."""
     opened = {
         one.name: await stack.enter_async_context(one.part(one.opened)(settings, config))
         for one in FEATURES.values()

@@ -225,7 +225,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     # one for each log that it can claim.
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    # What it keeps open, as `deps.features[name]` of agents: an async context manager
+    # Its open resources, as `deps.features[name]` of agents: an async context manager
     # `(settings: Settings, config: Path | None)`. It yields None if the feature is off.
     opened: str = ""
 

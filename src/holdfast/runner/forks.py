@@ -37,7 +37,7 @@ async def forked_log(
 ) -> list[Event]:
     """Build a fork: the source's events up to a seq, and endings for everything active there.
 
-    What was allowed at that seq counts only as far as it's still allowed.
+    Permissions at that seq count only if they still hold.
     """
     events: list[Event] = []
     seqs: list[int] = []

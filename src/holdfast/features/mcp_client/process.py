@@ -39,7 +39,7 @@ class McpPatience(Struct, frozen=True, kw_only=True):
     relist_gap_s: float = 1.0  # between two lists, however often the server says that they changed
     backoff_first_s: float = 0.5
     backoff_max_s: float = 60.0
-    steady_s: float = 60.0  # who was connected for so long starts anew without having failed
+    steady_s: float = 60.0  # a connection that lasted this long resets the failure count
     kill: KillPatience = KillPatience()
 
     def backoff_s(self, failures: int) -> float:

@@ -312,7 +312,7 @@ class Snapshots:
         return msgspec.json.decode(self.store.read(blob, "blob"), type=list[NotCovered])
 
     def left_out(self, name: bytes) -> LeftOut:
-        """What a snapshot doesn't cover, to look paths up; blocks."""
+        """Return the paths that a snapshot doesn't cover, for lookups. Blocks."""
         listed = self.not_covered(name)
         return LeftOut(frozenset(one.path.rstrip("/") for one in listed), len(listed) < NOT_COVERED_MAX)
 
