@@ -6,7 +6,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import cleandoc
 from pathlib import Path
@@ -75,6 +75,92 @@ and `GET /docs` (for people).
 - Times are in seconds of Unix time. [Events](events.md) lists the events of `view=native` and of a
   session's `/events`.
 """
+SHARED = "shapes"
+ABOUT_SHARED = "Objects that several resources use."
+# The pages of the HTTP reference: title, sentence, and path prefixes. The longest prefix counts.
+_RUN, _SESSION = "/v1/runs/{run_id}", "/api/sessions/{session_id}"
+RESOURCES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "runs": ("Runs", "Start, follow, steer, stop and retry runs.", ("/v1/runs",)),
+    "approvals": (
+        "Approvals and questions",
+        "Answer approval requests and questions, and manage stored rules.",
+        (f"{_RUN}/approval", f"{_RUN}/question", f"{_RUN}/clarif", "/v1/approvals", "/api/approvals"),
+    ),
+    "undo": (
+        "Undo",
+        "See, undo and redo a run's file changes.",
+        (f"{_RUN}/changes", f"{_RUN}/undo", f"{_RUN}/redo"),
+    ),
+    "sessions": (
+        "Sessions",
+        "List, search, read, change and delete conversations.",
+        ("/api/sessions", "/api/events"),
+    ),
+    "queue": ("Queue", "Read and change a session's queued messages.", (f"{_SESSION}/queue",)),
+    "workspace": (
+        "Workspace and processes",
+        "Files, background processes and client-supplied MCP servers of a session.",
+        (f"{_SESSION}/files", f"{_SESSION}/processes", f"{_SESSION}/mcp-servers"),
+    ),
+    "memory": (
+        "Memory and skills",
+        "Read, review and change memories; list skills.",
+        ("/v1/memory", "/v1/skills"),
+    ),
+    "triggers": (
+        "Triggers",
+        "Schedules and webhooks that start runs.",
+        ("/api/triggers", "/hooks/{trigger_id}"),
+    ),
+    "jobs": ("Jobs", "Scheduled triggers as hermes-agent jobs.", ("/api/jobs",)),
+    "channels": ("Channels", "Chat platforms, and who has access.", ("/api/channels", "/hooks/channels")),
+    "keys": (
+        "Keys and sign-in",
+        "API keys, browser sign-ins and download tickets.",
+        ("/api/keys", "/api/sign-", "/api/tickets"),
+    ),
+    "blobs": (
+        "Blobs and quarantine",
+        "Uploaded files, and quarantined ones.",
+        ("/api/blobs", "/api/quarantine"),
+    ),
+    "targets": (
+        "Targets and usage",
+        "Models, their health, and what they cost.",
+        ("/api/targets", "/api/usage"),
+    ),
+    "server": (
+        "Server",
+        "Health, metrics, capabilities, servers and this description.",
+        (
+            "/health",
+            "/v1/health",
+            "/metrics",
+            "/api/nodes",
+            "/v1/capabilities",
+            "/openapi.json",
+            "/docs",
+            "/api/",
+            "/v1/",
+        ),
+    ),
+    "chat-completions": (
+        "Chat completions and models",
+        "The OpenAI Chat Completions API, answered by the agent or relayed to a model.",
+        ("/v1/chat/completions", "/v1/models"),
+    ),
+    "responses": (
+        "Responses and conversations",
+        "The OpenAI Responses and Conversations APIs, answered by the agent.",
+        ("/v1/responses", "/v1/conversations"),
+    ),
+    "relay": (
+        "Relayed calls",
+        "Anthropic Messages, embeddings and completions, relayed to a target.",
+        ("/v1/messages", "/v1/embeddings", "/v1/completions"),
+    ),
+    "protocols": ("MCP and AG-UI", "Holdfast as an MCP server and an AG-UI agent.", ("/mcp", "/ag-ui")),
+}
 EVENTS_INTRO = """
 A session is a log of these events; everything else is computed from it. An event is a JSON object with
 `seq` (its position in the log, starting at 1 without gaps), `type`, `at_ms` (milliseconds of Unix time)
@@ -153,23 +239,92 @@ def _value(parameter: Any) -> str:
     return words.get(cast("Any", kind), "texts")
 
 
-def http() -> str:
-    """Every route: what it is for, takes and answers; then the shapes of bodies and answers."""
-    lines = ["# HTTP", "", MADE, HTTP_INTRO]
+def http_pages() -> dict[str, str]:
+    """The HTTP reference by file name: an overview, a page for each resource, and the shapes they share."""
     document = openapi_document(OPERATIONS)
-    paths: Mapping[str, Mapping[str, Mapping[str, Any]]] = document["paths"]
-    tags: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
-    for path, methods in paths.items():
+    schemas: Mapping[str, Any] = document["components"]["schemas"]
+    operations: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {name: [] for name in RESOURCES}
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            tags.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
-    for tag, operations in tags.items():
-        lines += [f"## {tag}", ""]
+            operations[_resource(path)].append((method.upper(), path, operation))
+    users: dict[str, set[str]] = {}
+    for resource, group in operations.items():
+        for shape in _shapes_in([operation for _, _, operation in group], schemas):
+            users.setdefault(shape, set()).add(resource)
+    pages = {shape: next(iter(names)) if len(names) == 1 else SHARED for shape, names in users.items()}
+
+    def page(
+        title: str, about: str, operations: Sequence[tuple[str, str, Mapping[str, Any]]], name: str
+    ) -> str:
+        lines = [f"# {title}", "", MADE, "", about, ""]
         for method, path, operation in operations:
             lines += _operation(method, path, operation)
-    lines += ["## Shapes", ""]
-    for name, schema in sorted(document["components"]["schemas"].items()):
-        lines += _shape(name, schema)
-    return "\n".join(lines).rstrip() + "\n"
+        if own := sorted(shape for shape, place in pages.items() if place == name):
+            lines += ["## Shapes", ""]
+            lines += [line for shape in own for line in _shape(shape, schemas[shape])]
+        return _linked("\n".join(lines), name, pages).rstrip() + "\n"
+
+    rows = [f"| [{title}](http/{name}.md) | {about} |" for name, (title, about, _) in RESOURCES.items()]
+    index = [
+        "## Resources",
+        "",
+        "| | |",
+        "| --- | --- |",
+        *rows,
+        f"| [Shared shapes](http/{SHARED}.md) | {ABOUT_SHARED} |",
+    ]
+    return {
+        "http.md": "\n".join(["# HTTP API", "", MADE, HTTP_INTRO, *index]) + "\n",
+        f"http/{SHARED}.md": page("Shared shapes", ABOUT_SHARED, [], SHARED),
+        **{
+            f"http/{name}.md": page(
+                title,
+                f"{about} [HTTP API](../http.md) has the rules that all routes share.",
+                operations[name],
+                name,
+            )
+            for name, (title, about, _) in RESOURCES.items()
+        },
+    }
+
+
+def _resource(path: str) -> str:
+    """The page of a route: the resource with the longest prefix of its path."""
+    found = [
+        (len(start), name)
+        for name, (_, _, starts) in RESOURCES.items()
+        for start in starts
+        if path.startswith(start)
+    ]
+    if not found:
+        sys.exit(f"scripts/docs.py: {path} is on no page; add its prefix to RESOURCES")
+    return max(found)[1]
+
+
+_REFERENCE = re.compile(r"#/components/schemas/([\w.-]+)")
+
+
+def _shapes_in(given: Any, schemas: Mapping[str, Any]) -> set[str]:
+    """The shapes that these operations name, and those that these shapes name."""
+    todo, found = set(_REFERENCE.findall(json.dumps(given))), set[str]()
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= set(_REFERENCE.findall(json.dumps(schemas[name]))) - found
+    return found
+
+
+def _linked(text: str, page: str, pages: Mapping[str, str]) -> str:
+    """Shapes in tables as links to where they are described."""
+
+    def link(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in pages:
+            return match[0]
+        place = "" if pages[name] == page else f"{pages[name]}.md"
+        return f"[`{name}`]({place}#{name.lower()})"
+
+    return re.sub(r"`([A-Z]\w+)`", link, text)
 
 
 def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
@@ -203,7 +358,7 @@ def _description(given: Any) -> str:
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
     is_open = " (*open*)" if operation.get("security") == [] else ""
-    yield f"### {method} {path}{is_open}"
+    yield f"## {method} {path}{is_open}"
     yield ""
     yield from (operation["summary"], "")
     scopes = operation.get("x-scopes", [])
@@ -316,22 +471,25 @@ def _type(kind: inspect.Type) -> str:
             return _WORDS[type(kind)]
 
 
-DOCUMENTS: Mapping[str, Callable[[], str]] = {
-    "commands.md": commands,
-    "configuration.md": lambda: reference().rstrip() + "\n",
-    "events.md": events_reference,
-    "http.md": http,
-}
+def documents() -> dict[str, str]:
+    """All generated pages, by file name."""
+    return {
+        "commands.md": commands(),
+        "configuration.md": reference().rstrip() + "\n",
+        "events.md": events_reference(),
+        **http_pages(),
+    }
 
 
-def stale() -> list[str]:
-    """The documents that are not as the code says."""
-    found = {name: DOCS / name for name in DOCUMENTS}
-    return [
-        name
-        for name, path in found.items()
-        if not path.exists() or path.read_text("utf-8").strip() != DOCUMENTS[name]().strip()
-    ]
+def stale() -> dict[str, str]:
+    """The generated pages that differ from their files, and files that are generated no more (empty)."""
+    made = documents()
+    left = {f"http/{path.name}" for path in (DOCS / "http").glob("*.md")} - set(made)
+    return dict.fromkeys(sorted(left), "") | {
+        name: text
+        for name, text in made.items()
+        if not (DOCS / name).exists() or (DOCS / name).read_text("utf-8").strip() != text.strip()
+    }
 
 
 def main() -> int:
@@ -340,9 +498,13 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         print("\n".join(f"docs/{name} is stale: run scripts/docs.py" for name in old) or "docs are fresh")
         return 1 if old else 0
-    for name in old:
-        (DOCS / name).write_text(DOCUMENTS[name](), encoding="utf-8")
-        print(f"wrote docs/{name}")
+    (DOCS / "http").mkdir(exist_ok=True)
+    for name, text in old.items():
+        if text:
+            (DOCS / name).write_text(text, encoding="utf-8")
+        else:
+            (DOCS / name).unlink()
+        print(f"{'wrote' if text else 'removed'} docs/{name}")
     return 0
 
 
