@@ -1,4 +1,4 @@
-.PHONY: serve test quick release-check format lock clean
+.PHONY: serve test quick release-check docs format lock clean
 
 serve: ## run the server on http://127.0.0.1:8642
 	@scripts/setup run
@@ -18,6 +18,11 @@ release-check: ## what a release needs besides `test`: documentation, packages, 
 	@scripts/system-packages
 	@scripts/release-check
 
+docs: ## build the documentation site into site/, and check its links
+	@scripts/setup dev
+	@.venv/bin/python scripts/docs.py --check
+	@.venv/bin/python scripts/site/build.py site
+
 format: ## write the one format
 	@scripts/setup dev
 	@.venv/bin/ruff format --quiet .
@@ -30,4 +35,4 @@ lock: ## renew the locked dependencies
 
 clean:
 	rm -rf frontend/node_modules src/holdfast/web third-party
-	rm -rf .venv .uv .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist
+	rm -rf .venv .uv .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist site

@@ -42,11 +42,12 @@ class PageHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """See hatchling."""
-        del version
         if _is_page_included():
             build_page()
             if self.target_name == "wheel":
                 build_data["sbom_files"].append("third-party/page.cdx.json")
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"] |= packaged_docs()
 
     def dependencies(self) -> list[str]:
         """See hatchling: Node comes as a wheel, and only to those who build the page."""
@@ -67,6 +68,17 @@ class MetadataHook(MetadataHookInterface):
         tree = f"{metadata['urls']['Source']}/blob/v{metadata['version']}/"
         text = (ROOT / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": absolute_links(text, tree)}
+
+
+def packaged_docs() -> dict[str, str]:
+    """The pages that `holdfast docs` shows, and where they are in the wheel: all but those about the code."""
+    docs = ROOT / "docs"
+    pages = (path.relative_to(docs) for path in sorted(docs.rglob("*.md")))
+    return {
+        str(docs / page): f"holdfast/docs/{page.as_posix()}"
+        for page in pages
+        if page.parts[0] not in {"decisions", "contributing"}
+    }
 
 
 def absolute_links(markdown: str, tree: str) -> str:

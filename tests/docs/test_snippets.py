@@ -26,7 +26,8 @@ SHELL = (
     ROOT / "README.md",
     *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
 )
-TRIGGERS = DOCS / "automations.md"
+TRIGGERS = (DOCS / "automations.md", DOCS / "recipes" / "nightly-report.md")
+REVIEW = DOCS / "recipes" / "pr-review.md"
 PYTHON = (ROOT / "README.md", DOCS / "python.md")
 TOOL = DOCS / "tutorials.md"
 PORT = "8642"
@@ -105,12 +106,25 @@ async def test_every_shell_block_runs(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_the_shell_blocks_about_triggers_run(tmp_path: Path) -> None:
-    await run_blocks([TRIGGERS], tmp_path)
+    await run_blocks(TRIGGERS, tmp_path)
+
+
+@pytest.mark.release
+async def test_the_review_of_a_pull_request_runs(tmp_path: Path) -> None:
+    for command in ("init", "add .", "commit --allow-empty -m one", "commit --allow-empty -m two"):
+        who = ("-c", "user.name=n", "-c", "user.email=e@example.com")
+        process = await asyncio.create_subprocess_exec("git", *who, *command.split(), cwd=tmp_path)
+        assert await process.wait() == 0
+    await run_blocks([REVIEW], tmp_path)
+    assert await asyncio.to_thread((tmp_path / "review.md").read_text) == "hello, reader\n"
 
 
 def test_every_block_is_run_or_says_why_not() -> None:
     """A block in another spelling of its language would be skipped, so there's one spelling of each."""
-    run = {"sh": {*SHELL, TRIGGERS}, "python": {*PYTHON, TOOL, DOCS / "guard.md"}}  # tests/guard has the last
+    run = {
+        "sh": {*SHELL, *TRIGGERS, REVIEW},
+        "python": {*PYTHON, TOOL, DOCS / "guard.md"},
+    }  # tests/guard has the last
     for page in PAGES:
         for block in all_blocks(page):
             name = page.relative_to(ROOT)

@@ -561,6 +561,22 @@ def chaos_serve(
     raise typer.Exit(serve_until_stopped(host, port, script=script))
 
 
+@app.command(
+    short_help="Read the documentation.",
+    epilog="Examples:\n\nholdfast docs\n\nholdfast docs channels\n\nholdfast docs 'Retry-After'",
+)
+def docs(
+    topic: Annotated[
+        str,
+        typer.Argument(metavar="[TOPIC]", help="Page to show, or words to search for. Default: the index."),
+    ] = "",
+) -> None:
+    """Read the documentation of this version. It's part of the package, so this needs no network."""
+    from holdfast.cli.documentation import show_docs
+
+    raise typer.Exit(show_docs(topic))
+
+
 for feature in FEATURES.values():
     for command_name, part in feature.commands.items():
         command = feature.part(part)
