@@ -1,7 +1,7 @@
 """Targets that need no configuration: those of known keys and of model servers on this machine."""
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -54,7 +54,7 @@ class FoundServer(Struct, frozen=True):
 
 def shipped_known() -> KnownTargets:
     """The data file that comes with the program."""
-    text = (files("holdfast.config") / "known_targets.toml").read_text("utf-8")
+    text = Path(__file__).with_name("known_targets.toml").read_text("utf-8")
     return msgspec.convert(parse_toml(text), KnownTargets)
 
 

@@ -1,6 +1,5 @@
 """Turns the error bodies and error frames of all providers into one type."""
 
-import html
 import re
 
 import msgspec
@@ -131,4 +130,6 @@ def _plain(text: str) -> str:
     if text.lstrip()[:1] == "<":
         title = _TITLE.search(text)
         text = title.group(1) if title else "an HTML page"
-    return html.unescape(" ".join(text.split()))[:MESSAGE_CHARS_MAX]
+    from html import unescape  # with a large table, for errors alone
+
+    return unescape(" ".join(text.split()))[:MESSAGE_CHARS_MAX]

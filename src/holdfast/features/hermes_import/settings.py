@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
@@ -311,7 +310,7 @@ def _plain(name: str) -> str:
 
 
 def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
-    text = (files("holdfast.features.hermes_import") / "providers.toml").read_text("utf-8")
+    text = Path(__file__).with_name("providers.toml").read_text("utf-8")
     data = msgspec.convert(parse_toml(text), _Providers)
     if name in data.signs_in.names:
         raise TargetUnfit("it signs in through a browser or another program, so there is no key to import")

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
+_SQL = Path(__file__).with_name("sql")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
@@ -54,7 +55,7 @@ def migrations() -> tuple[SchemaStep, ...]:
 
 
 def _read_migrations() -> tuple[SchemaStep, ...]:
-    folder = files("holdfast.journal.postgres") / "sql" / "migrations"
+    folder = _SQL / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     steps = [SchemaStep(int(name.partition("_")[0]), (folder / name).read_text("utf-8")) for name in names]
     assert [step.number for step in steps] == list(range(1, len(steps) + 1)), f"gap in migrations: {names}"
@@ -62,7 +63,7 @@ def _read_migrations() -> tuple[SchemaStep, ...]:
 
 
 def _named_texts(file: str) -> dict[str, str]:
-    text = (files("holdfast.journal.postgres") / "sql" / file).read_text("utf-8")
+    text = (_SQL / file).read_text("utf-8")
     found: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
         name, _, sql = block.partition("\n")

@@ -1,8 +1,10 @@
 """The SQL of the SQLite store, read from its files: named queries and numbered migrations."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
+
+_SQL = Path(__file__).with_name("sql")
 
 
 class Migration(NamedTuple):
@@ -16,7 +18,7 @@ class Migration(NamedTuple):
 @cache
 def queries() -> dict[str, str]:
     """Every query in queries.sql, by name."""
-    text = (files("holdfast.journal.sqlite") / "sql" / "queries.sql").read_text("utf-8")
+    text = (_SQL / "queries.sql").read_text("utf-8")
     found: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
         name, _, sql = block.partition("\n")
@@ -35,7 +37,7 @@ def insert_events(count: int) -> str:
 @cache
 def migrations() -> tuple[Migration, ...]:
     """The steps of the schema, in order, numbered without gaps."""
-    folder = files("holdfast.journal.sqlite") / "sql" / "migrations"
+    folder = _SQL / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     steps = [
         Migration(int(name.partition("_")[0]), name, (folder / name).read_text("utf-8")) for name in names
