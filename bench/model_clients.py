@@ -23,7 +23,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.models.call import ModelCalls
 from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
@@ -137,7 +137,7 @@ class Clients:
 
     async def only_bytes(self, wire: Wire, what: str) -> None:
         """The same HTTP client, reading and forgetting."""
-        request = ADAPTERS[wire].build(REQUEST, self.target(wire, what), blobs={})
+        request = adapter_of(wire).build(REQUEST, self.target(wire, what), blobs={})
         async with self.plain.post(request.url, data=request.body, headers=request.headers) as response:
             content = response.content
             while await content.readany():
@@ -145,7 +145,7 @@ class Clients:
 
     async def decoded(self, wire: Wire, what: str) -> None:
         """The same, with each frame cut out and decoded: nobody who wants the text can do less."""
-        request = ADAPTERS[wire].build(REQUEST, self.target(wire, what), blobs={})
+        request = adapter_of(wire).build(REQUEST, self.target(wire, what), blobs={})
         async with self.plain.post(request.url, data=request.body, headers=request.headers) as response:
             content, rest = response.content, b""
             while piece := await content.readany():
@@ -157,7 +157,7 @@ class Clients:
 
     async def httpx_bytes(self, wire: Wire, what: str) -> None:
         """The HTTP client of the SDKs, reading and forgetting."""
-        request = ADAPTERS[wire].build(REQUEST, self.target(wire, what), blobs={})
+        request = adapter_of(wire).build(REQUEST, self.target(wire, what), blobs={})
         stream = self.httpx.stream("POST", request.url, content=request.body, headers=request.headers)
         async with stream as response:
             async for _ in response.aiter_raw():
@@ -184,7 +184,7 @@ class Clients:
             pass
 
     async def _call(self, wire: Wire, what: str, sink: EventSink) -> None:
-        deps = CallDeps(self.http, self.shared, self.memory, SystemClock(), lambda: 0.5)
+        deps = CallDeps(lambda: self.http, self.shared, self.memory, SystemClock(), lambda: 0.5)
         answer = await ModelCalls(deps, (self.target(wire, what),)).answer(REQUEST, sink, turn=1)
         assert isinstance(answer, Answer), answer
 

@@ -11,7 +11,7 @@ from holdfast import Agent, OutputInvalid, Result, Target
 from holdfast.embedding.output_types import output_type_of
 from holdfast.events import AttemptSuperseded, RunEnded
 from holdfast.messages import ModelRequest, UserMessage
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.targets import Wire
 from holdfast.testing import Call, Drop, FakeClock, Say, ScriptedModel
 from holdfast.values import OutputFormat
@@ -109,7 +109,7 @@ async def test_by_a_tool_other_tools_still_run_first() -> None:
 
 def body(target: Target, output: OutputFormat, **rest: Any) -> dict[str, Any]:
     request = ModelRequest(messages=(UserMessage("hi"),), output=output, **rest)
-    return msgspec.json.decode(ADAPTERS[target.wire].build(request, target, blobs={}).body)
+    return msgspec.json.decode(adapter_of(target.wire).build(request, target, blobs={}).body)
 
 
 def test_anthropic_itself_gets_a_closed_schema_as_its_output_format() -> None:

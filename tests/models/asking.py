@@ -20,7 +20,7 @@ from holdfast.messages import (
     ToolSpec,
     UserMessage,
 )
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.models.wire import WireRequest
 from holdfast.targets import Target, Wire
 from holdfast.values import FilePart, ImagePart, TextPart
@@ -64,7 +64,7 @@ def target(wire: Wire, base_url: str = "", **fields: Any) -> Target:
 
 
 def build(request: ModelRequest, to: Target) -> WireRequest:
-    return ADAPTERS[to.wire].build(request, to, blobs=BLOBS)
+    return adapter_of(to.wire).build(request, to, blobs=BLOBS)
 
 
 def body_of(request: ModelRequest, to: Target) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.model_events import Finished, ItemClosed, TokensUsed
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.targets import Target
 
 from .reading import closed, finishes, read, stream, text_of, usage
@@ -41,7 +41,7 @@ def test_the_text_ends_before_the_stop_sequence_that_is_complete_first(
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
     pieces = [whole[start:end] for start, end in pairwise([0, *cuts, len(whole)])]
-    events = read(ADAPTERS["responses"].parser_of(asked(stops), TARGET), answer(pieces))
+    events = read(adapter_of("responses").parser_of(asked(stops), TARGET), answer(pieces))
     found = min(((at + len(stop), at) for stop in stops if (at := whole.find(stop)) >= 0), default=None)
     assert text_of(events) == (whole if found is None else whole[: found[1]])
     (finish,) = finishes(events)
@@ -60,7 +60,7 @@ def test_a_whole_answer_is_cut_too() -> None:
     content = [{"type": "output_text", "text": "one END two"}]
     message = {"type": "message", "id": "m", "role": "assistant", "content": content}
     body = json.dumps({"status": "completed", "output": [message]}).encode()
-    events = ADAPTERS["responses"].parser_of(asked("END"), TARGET).answer(body)
+    events = adapter_of("responses").parser_of(asked("END"), TARGET).answer(body)
     assert text_of(events) == "one "
     assert [event.text for event in events if isinstance(event, ItemClosed)] == ["one "]
     assert finishes(events) == [Finished("stop", stop_sequence="END", is_early=True)]

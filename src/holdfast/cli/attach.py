@@ -24,6 +24,7 @@ from holdfast.interfaces.journal import JournalError
 if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.host.http_server import Application
+    from holdfast.sandbox.sandbox import Sandbox
 
 OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
 NO_KEY = "invalid_api_key"
@@ -188,6 +189,7 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     with gc_paused():
         from holdfast.cli.exits import kill_tools_on_exit
         from holdfast.host.logs import log_to_file
+        from holdfast.host.sandbox_test import begin_sandbox_test
 
     os.umask(0o077)  # conversations, keys and logs are private
     show_step("Looking for models")
@@ -196,10 +198,11 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     for warning in loaded.startup_warnings:
         echo_error(f"holdfast: {warning}")
     log_to_file(loaded.settings)
+    sandbox = begin_sandbox_test(loaded.settings)  # its programs work during the imports below
     show_step(f"Opening {directory.data_dir}")
 
     async def main() -> int:
-        async with _own_client(loaded, lock, works=works) as (client, url):
+        async with _own_client(loaded, lock, sandbox=sandbox, works=works) as (client, url):
             clear_step()
             return await work(Attached(client, directory, loaded, url))
 
@@ -212,7 +215,7 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
 
 @asynccontextmanager
 async def _own_client(
-    loaded: Loaded, lock: DirectoryLock, *, works: WorkScope
+    loaded: Loaded, lock: DirectoryLock, *, sandbox: "Callable[[], Sandbox]", works: WorkScope
 ) -> AsyncGenerator[tuple["Client", str]]:
     """A client of a server inside this process; other commands can attach to it meanwhile."""
     from holdfast.client.client import Client
@@ -224,7 +227,9 @@ async def _own_client(
     keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
     resume_runs = "all" if works == "all" else "asked"
     async with (
-        open_application(settings, keys=keys, config=loaded.file, resume_runs=resume_runs) as app,
+        open_application(
+            settings, keys=keys, config=loaded.file, resume_runs=resume_runs, sandbox=sandbox
+        ) as app,
         serving(app) as url,
         _while_tools_open(app),
     ):

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.model_events import ErrorReported, Finished, Lifecycle, ModelEvent
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.models.sse import MalformedFrame, SseFrame, SseParser
 from holdfast.targets import Wire
 
@@ -91,7 +91,7 @@ class EventsListener:
     def __init__(self, wire: Wire | None, *, compressed: bool = False) -> None:
         self.complete = False
         self._sse: SseParser | None = SseParser()
-        self._parser = ADAPTERS[wire].parser() if wire else None
+        self._parser = adapter_of(wire).parser() if wire else None
         self._inflate = zlib.decompressobj(ANY_ZLIB) if compressed else None
 
     @property

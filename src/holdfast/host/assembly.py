@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -58,6 +58,7 @@ from holdfast.tools.skills.library import SkillLibrary
 
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess
+    from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.shell.keeper import Keeper
 
 _log = logging.getLogger(__name__)
@@ -71,11 +72,16 @@ async def open_application(
     keys: tuple[ApiKey, ...] | None,
     config: Path | None,
     resume_runs: Literal["all", "asked"] = "all",
+    sandbox: "Callable[[], Sandbox] | None" = None,
 ) -> AsyncGenerator[Application]:
-    """The server for these settings; leaving it closes the store. `config` is the file they come from."""
+    """The server for these settings; leaving it closes the store. `config` is the file they come from.
+
+    `sandbox` waits for a test of the sandbox that began earlier.
+    """
     server = settings.server
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
-    async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
+    opened = open_parts(settings, keys=keys, config=config, sandbox=sandbox)
+    async with opened as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
         also = _works(settings, runtime, resume_runs)
         options = _options(settings, parts, keys=keys, page=page)
@@ -104,7 +110,11 @@ def _works(
 
 @asynccontextmanager
 async def open_parts(
-    settings: Settings, *, keys: tuple[ApiKey, ...] | None, config: Path | None
+    settings: Settings,
+    *,
+    keys: tuple[ApiKey, ...] | None,
+    config: Path | None,
+    sandbox: "Callable[[], Sandbox] | None" = None,
 ) -> AsyncGenerator[Parts]:
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
@@ -122,7 +132,9 @@ async def open_parts(
             return tools_with_store(settings, store, clock, skills=skill_library(settings), secrets=secrets)
 
         tools = await stack.enter_async_context(
-            open_tools(settings, clock, config=config, keeper=keeper, further=tools_with_store)
+            open_tools(
+                settings, clock, config=config, keeper=keeper, further=tools_with_store, sandbox=sandbox
+            )
         )
         prices = Prices()
         tools.tasks.start("prices", partial(prices.load, targets))

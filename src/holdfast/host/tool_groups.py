@@ -8,17 +8,18 @@ from pathlib import Path
 from holdfast.catalog import FEATURES
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import import_in_background
+from holdfast.host.sandbox_test import tested_sandbox
 from holdfast.host.tools import OpenedTools, ToolWorld
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.redacting import RedactingStore
+from holdfast.models.adapters import adapter_of
 from holdfast.redaction import Redactor
 from holdfast.sandbox.confinement import Confiner
-from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
-from holdfast.sandbox.sandbox import open_sandbox
+from holdfast.sandbox.sandbox import Sandbox
 from holdfast.tools.built_in import built_in_tools, shell_of
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
@@ -42,9 +43,12 @@ def open_all(
 
     Runs begin afterwards, so none sees half of the tools.
     """
-    for module in ("runner.owner", "models.call", "models.adapters"):
+    for module in ("runner.owner", "models.call"):
         import_in_background(f"holdfast.{module}")  # the first run needs it
-    confiner = open_confiner(settings, world.environment, kept_out=world.kept_out)
+    for wire in {target.wire for target in settings.model_targets()} or {"chat"}:
+        adapter_of(wire)
+    sandbox = world.sandbox() if world.sandbox else tested_sandbox(settings, world.environment)
+    confiner = open_confiner(settings, sandbox, world.environment, kept_out=world.kept_out)
     built_in = built_in_tools(
         world.environment,
         background=world.background,
@@ -60,16 +64,10 @@ def open_all(
 
 
 def open_confiner(
-    settings: Settings, environment: Mapping[str, str], *, kept_out: tuple[str, ...]
+    settings: Settings, sandbox: Sandbox, environment: Mapping[str, str], *, kept_out: tuple[str, ...]
 ) -> Confiner:
-    """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
+    """Confine commands to this sandbox, as the settings say. Blocks."""
     wanted = settings.sandbox
-    sandbox = open_sandbox(
-        wanted.mode,
-        settings.data_dir / "sandbox",
-        search=environment.get("PATH", os.defpath),
-        git_config=git_identity(environment),
-    )
     if sandbox.why:
         _log.info("sandbox: %s", sandbox.why)
     for path in (*wanted.write, *wanted.read):

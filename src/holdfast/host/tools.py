@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.policy.lifts import Containment
     from holdfast.policy.shell.wrappers import ScriptStep
     from holdfast.sandbox.confinement import Confiner
+    from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.files.secret_files import SecretFiles
     from holdfast.tools.shell.command_reader import CommandReader
     from holdfast.tools.shell.keeper import Keeper
@@ -55,6 +56,7 @@ class ToolWorld(Struct, frozen=True):
     background: Background
     protected: ProtectedPaths
     keeper: "Keeper | None"
+    sandbox: "Callable[[], Sandbox] | None"  # a test that began earlier; waits for it
 
 
 class HostTools(Struct, frozen=True):
@@ -99,12 +101,14 @@ async def open_tools(
     config: Path | None = None,
     keeper: "Keeper | None" = None,
     further: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
+    sandbox: "Callable[[], Sandbox] | None" = None,
 ) -> AsyncGenerator[HostTools]:
     """Open what tools share; leaving closes session tools and keeps background processes running.
 
     When `opening` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
     the groups that `further` makes. `config` is the configuration file, if any; the file tools never open it.
-    `keeper` kills foreground tools if the server loses its lease.
+    `keeper` kills foreground tools if the server loses its lease. `sandbox` waits for a test of the sandbox
+    that began earlier.
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
     environment |= keeper.environment if keeper is not None else {}
@@ -118,7 +122,7 @@ async def open_tools(
     def opened() -> OpenedTools:
         from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
 
-        world = ToolWorld(environment, kept_out, processes, protected, keeper)
+        world = ToolWorld(environment, kept_out, processes, protected, keeper, sandbox)
         return open_all(settings, world, registry, further=further)
 
     opening = Opening(opened)

@@ -1,9 +1,10 @@
-"""The three wire formats: how each one builds a request and parses an answer.
+"""The three wire formats: how each one builds a request and parses an answer. Imported one by one.
 
 For wires without stop sequences, this module applies them: the answer ends before the first one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Protocol, cast
 
 import msgspec
@@ -11,11 +12,7 @@ from typing_extensions import override
 
 from holdfast.messages import CHARS_PER_TOKEN, ModelRequest
 from holdfast.model_events import LONG_CHARS, Finished, ItemClosed, ModelEvent, TextPiece, TokensUsed
-from holdfast.models import anthropic_request, chat_request, responses_request
-from holdfast.models.anthropic import AnthropicParser
-from holdfast.models.chat_completions import ChatParser
 from holdfast.models.output_tool import OutputToolParser, output_tool_name
-from holdfast.models.responses import ResponsesParser
 from holdfast.models.sse import FrameRun, SseFrame
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
 from holdfast.targets import SAMPLING, Target, Wire
@@ -154,8 +151,22 @@ class WireAdapter(msgspec.Struct, frozen=True):
         return StopParser(parser, stops, request) if stops else parser
 
 
-ADAPTERS: dict[Wire, WireAdapter] = {
-    "responses": WireAdapter(responses_request.build, ResponsesParser, responses_request.outputs_by_tool),
-    "chat": WireAdapter(chat_request.build, ChatParser, chat_request.outputs_by_tool),
-    "anthropic": WireAdapter(anthropic_request.build, AnthropicParser, anthropic_request.outputs_by_tool),
-}
+@cache
+def adapter_of(wire: Wire) -> WireAdapter:
+    """Return the adapter of a wire, imported on first use."""
+    match wire:
+        case "responses":
+            from holdfast.models import responses_request
+            from holdfast.models.responses import ResponsesParser
+
+            return WireAdapter(responses_request.build, ResponsesParser, responses_request.outputs_by_tool)
+        case "chat":
+            from holdfast.models import chat_request
+            from holdfast.models.chat_completions import ChatParser
+
+            return WireAdapter(chat_request.build, ChatParser, chat_request.outputs_by_tool)
+        case "anthropic":
+            from holdfast.models import anthropic_request
+            from holdfast.models.anthropic import AnthropicParser
+
+            return WireAdapter(anthropic_request.build, AnthropicParser, anthropic_request.outputs_by_tool)

@@ -139,9 +139,9 @@ class ConversationRequest(CallRequest):
 
     @override
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
-        from holdfast.models.adapters import ADAPTERS  # the wires, which only calls need
+        from holdfast.models.adapters import adapter_of  # the wires, which only calls need
 
-        request, adapter = _with_defaults(self._request, target), ADAPTERS[target.wire]
+        request, adapter = _with_defaults(self._request, target), adapter_of(target.wire)
         if target.name in self._forgot:
             request = _without_thoughts(request, target)
         if self._shared.asks_plainly(target):

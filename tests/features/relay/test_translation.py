@@ -27,7 +27,7 @@ from holdfast.chaos.server import ChaosOptions
 from holdfast.features.relay.translation.choices import untranslatable
 from holdfast.features.relay.translation.requests import translated
 from holdfast.model_events import LONG_CHARS
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.targets import STOPS_MAX, Target, Wire
 from tables import for_each_row
 
@@ -251,7 +251,7 @@ def sent_to(target: Wire, client: Wire, **fields: Any) -> dict[str, Any]:
     asked = translated(json.dumps(body_for(client) | fields).encode(), client, {})
     place = Target(name="main", wire=target, base_url="http://127.0.0.1:1", model="m")
     assert not untranslatable(asked, place, wire=client)
-    return json.loads(ADAPTERS[target].build(asked, place, blobs={}).body)
+    return json.loads(adapter_of(target).build(asked, place, blobs={}).body)
 
 
 @each_pair

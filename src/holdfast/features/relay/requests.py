@@ -18,7 +18,7 @@ from holdfast.features.relay.response_buffer import ResponseBuffer, own_stream_h
 from holdfast.features.relay.translation.receiver import AnswerForm, TranslatingReceiver, encoder_for
 from holdfast.interfaces.model import EventSink
 from holdfast.messages import ModelRequest
-from holdfast.models.adapters import ADAPTERS
+from holdfast.models.adapters import adapter_of
 from holdfast.models.anthropic_request import API_VERSION
 from holdfast.models.call_request import AskForLess, CallRequest
 from holdfast.models.wire import StreamParser, WireRequest, bearer
@@ -103,7 +103,7 @@ class RelayedRequest(CallRequest):
 
     @override
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
-        adapter = ADAPTERS[target.wire]
+        adapter = adapter_of(target.wire)
         if target.wire == self._raw.wire:
             body = self._raw.with_model(target.model)
             request = wire_request(target, self.buffer.surface.path, body=body, forwarded=self._forwarded)
@@ -128,7 +128,7 @@ class RelayedRequest(CallRequest):
                 self.buffer,
                 is_streamed=self.client_streams,
                 before_first=before_first,
-                make_parser=self.buffer.surface.parser or ADAPTERS[wire].parser,
+                make_parser=self.buffer.surface.parser or adapter_of(wire).parser,
             )
         assert self._translation is not None, "targets on other wires get a translation"
         encoder = encoder_for(wire, self._translation.asked)
