@@ -25,7 +25,8 @@ from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.middleware import keys_sent
 from holdfast.server.access.request_secrets import begin_request, without_secrets
-from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
+from holdfast.server.image_fetcher import ACCEPT, HttpsOnly, ImageFetcher
+from holdfast.server.image_urls import ImageUrls
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.client_tools import matched_results
 from holdfast.tools.web.fetch import Fetcher
@@ -196,7 +197,7 @@ PRIVATE = (
 
 async def check_an_image_is_fetched_from_nowhere_inside(policy: type[HttpsOnly]) -> None:
     """P11: whoever names an image can't make the server look into its own network."""
-    images = ImageUrls(Fetcher(policy(), accept=ACCEPT, follows_to_any_host=True))
+    images = ImageUrls(ImageFetcher(Fetcher(policy(), accept=ACCEPT, follows_to_any_host=True)))
     for url in PRIVATE:
         part = {"type": "image_url", "image_url": {"url": url}}
         problem: Problem | None = None

@@ -113,8 +113,6 @@ def _parse(options: _Options, line: Sequence[str]) -> StartCommand | None:
 
 def start(wanted: StartCommand) -> int:
     """Do it; the exit code."""
-    # It loads the CA certificates in the meantime, independently.
-    import_in_background("aiohttp")
     match wanted:
         case ServeCommand():
             return _serve(wanted)
@@ -138,7 +136,13 @@ def _serve(wanted: ServeCommand) -> int:
     return serve(flags)
 
 
+def _import_client() -> None:
+    """Import the HTTP client, which loads the CA certificates. A server doesn't need it to start."""
+    import_in_background("aiohttp")
+
+
 def _chat(wanted: ChatCommand) -> int:
+    _import_client()
     with gc_paused():
         from holdfast.cli.chat.conversation import ChatStart, chat
     if wrong := _wrong_mode(wanted.mode):
@@ -162,6 +166,7 @@ def _wrong_mode(mode: str) -> int:
 
 
 def _run(wanted: RunCommand) -> int:
+    _import_client()
     with gc_paused():
         from holdfast.cli.piped_input import read_task
         from holdfast.cli.run import Task, run

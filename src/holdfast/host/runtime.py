@@ -6,11 +6,11 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from typing_extensions import override
@@ -28,12 +28,14 @@ from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.messages import ModelRequest
 from holdfast.models.call_deps import CallDeps, Prices
-from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Target
 from holdfast.values import CallPurpose
+
+if TYPE_CHECKING:
+    from holdfast.models.http import ModelHttp
 
 TRY_S = 25.0  # below the time after which browsers and proxies give up on a response
 
@@ -56,6 +58,12 @@ class SessionJobs(Struct, frozen=True):
     stop: Callable[[str, str], Awaitable[BackgroundOutput | None]] = _no_job
 
 
+def _model_http() -> "ModelHttp":
+    from holdfast.models.http import ModelHttp
+
+    return ModelHttp()
+
+
 class AgentFactory(Protocol):
     """Makes what runs depend on, once the store and the model calls exist."""
 
@@ -72,7 +80,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     agent: AgentFactory
     clock: Clock = field(default_factory=SystemClock)
     jitter: Callable[[], float] = random.random
-    http: Callable[[], ModelHttp] = ModelHttp
+    http: "Callable[[], ModelHttp]" = _model_http
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
     opening: Opening[Any] | None = None  # of the tools, for the caller to begin; None: they are open
@@ -118,12 +126,30 @@ class Runtime(Struct, frozen=True):
         return next((target for target in self.targets if target.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+class _Connections:
+    """The connections to model servers, opened by the first call: a start doesn't import their client."""
+
+    def __init__(self, make: "Callable[[], ModelHttp]") -> None:
+        self._make = make
+        self._http: ModelHttp | None = None
+
+    def opened(self) -> "ModelHttp":
+        if self._http is None:
+            self._http = self._make().opened()
+        return self._http
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+
+@dataclass(slots=True)
 class _Model(ModelCaller):
-    """The configured targets; the first call imports the rest."""
+    """The configured targets; the first call imports the rest, in a thread."""
 
     calls: CallDeps
     targets: tuple[Target, ...]
+    is_imported: bool = False
 
     @override
     async def answer(
@@ -135,6 +161,9 @@ class _Model(ModelCaller):
         purpose: CallPurpose = "answer",
         compact: Compact | None = None,
     ) -> Answer | NoAnswer:
+        if not self.is_imported:
+            await asyncio.to_thread(import_module, "holdfast.models.call")
+            self.is_imported = True
         from holdfast.models.call import ModelCalls
 
         made = ModelCalls(self.calls, self.targets)
@@ -144,12 +173,14 @@ class _Model(ModelCaller):
 @asynccontextmanager
 async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
     """The runtime; leaving it closes the connections to models."""
-    async with parts.http() as http:
+    async with AsyncExitStack() as stack:
+        connections = _Connections(parts.http)
+        stack.push_async_callback(connections.close)
         notes = SharedNotes(parts.store, "targets")
         shared = TargetStates(notes, parts.clock)
         await once_readable(shared.load, parts.clock, waits_out=AWAY)
         calls = CallDeps(
-            http,
+            connections.opened,
             shared,
             parts.store,
             parts.clock,

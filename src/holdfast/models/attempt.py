@@ -149,7 +149,7 @@ class Attempt:
         exchange = ModelExchange(
             built, parser, watchdog=watchdog, receiver=receiver, meter=self._meter, sink=self._sink
         )
-        return await exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
+        return await exchange.run(self._deps.http(), now_ms=self._deps.clock.now_ms)
 
     def _judged(
         self, ended: ExchangeEnd, receiver: AnswerReceiver, *, got_event: bool

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.models.http import ModelHttp
     from holdfast.models.target_states import TargetStates
 
-SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
+SILENT_REJECTS = load_silent_rejects(Path(__file__).with_name("silent_rejects.toml").read_text("utf-8"))
 HEDGE_SHARE = 0.5
 
 
@@ -66,7 +66,7 @@ def _read_table() -> Any:
 class CallDeps(Struct, frozen=True):
     """What all calls share."""
 
-    http: "ModelHttp"
+    http: "Callable[[], ModelHttp]"  # opens the connections on its first call
     shared: "TargetStates"
     blobs: Blobs
     clock: Clock

@@ -64,18 +64,26 @@ class ModelHttp:
         self._under_way = 0
 
     async def __aenter__(self) -> Self:
-        resolver = self._resolver or aiohttp.AsyncResolver()
-        self._stack.push_async_callback(resolver.close)
-        trusted = self._tls or True
-        kept_alive = _connector(resolver, ssl=trusted, keepalive_timeout=KEPT_ALIVE_S)
-        fresh = _connector(resolver, ssl=trusted, force_close=True)
-        self._kept_alive = await self._stack.enter_async_context(_session(kept_alive))
-        self._fresh = await self._stack.enter_async_context(_session(fresh))
-        return self
+        return self.opened()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    def opened(self) -> Self:
+        """Open it without a context. Then `close` has to be called."""
+        resolver = self._resolver or aiohttp.AsyncResolver()
+        self._stack.push_async_callback(resolver.close)
+        trusted = self._tls or True
+        self._kept_alive = _session(_connector(resolver, ssl=trusted, keepalive_timeout=KEPT_ALIVE_S))
+        self._stack.push_async_callback(self._kept_alive.close)
+        self._fresh = _session(_connector(resolver, ssl=trusted, force_close=True))
+        self._stack.push_async_callback(self._fresh.close)
+        return self
+
+    async def close(self) -> None:
+        """End all connections."""
         await self._stack.aclose()
 
     @asynccontextmanager

@@ -5,53 +5,24 @@ called, so a resumed run sees the same image.
 """
 
 import asyncio
-import base64
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import aiohttp
 import msgspec
 from msgspec import Struct
-from typing_extensions import override
-from yarl import URL
 
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_value
-from holdfast.tools.web.addresses import AddressRefused, PublicOnly, UrlRefused
-from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher, Page
+
+if TYPE_CHECKING:
+    from holdfast.server.image_fetcher import FetchedImage, ImageFetcher
 
 IMAGES_MAX = 20  # different addresses in one request
-FETCHES_MAX = 8  # at a time, for all requests
-FETCH_S = 30.0  # for all images of a request
-ACCEPT = "image/webp, image/png, image/jpeg, image/gif"
-_UNNAMED_TYPES = frozenset({"application/octet-stream", "binary/octet-stream"})
 _NAMES_URL = re.compile(rb'"(?:image_)?url"\s*:\s*"https?:', re.IGNORECASE)
-_OK = 200
 _OPENAI_PARTS = frozenset({"image_url", "input_image"})
 
 Raw: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class HttpsOnly(PublicOnly):
-    """The URLs a client can have fetched: https at public addresses."""
-
-    ports: frozenset[int] = frozenset({443})
-
-    @override
-    def insist_on_url(self, url: URL) -> None:
-        if url.scheme != "https":
-            raise UrlRefused("Only https URLs can be fetched.")
-        PublicOnly.insist_on_url(self, url)
-
-
-class _Image(Struct, frozen=True):
-    """The result of fetching a URL."""
-
-    media_type: str
-    data: str  # in base64
 
 
 class _NamedImage(Struct, frozen=True):
@@ -61,7 +32,7 @@ class _NamedImage(Struct, frozen=True):
     url: str
     where: str
 
-    def put_inline(self, image: _Image) -> None:
+    def put_inline(self, image: "FetchedImage") -> None:
         """Write the bytes in place of the address."""
         if self.part.get("type") == "image":
             self.part["source"] = {"type": "base64", "media_type": image.media_type, "data": image.data}
@@ -72,11 +43,10 @@ class _NamedImage(Struct, frozen=True):
 
 
 class ImageUrls:
-    """Fetches what clients name, a few at a time."""
+    """Puts the images that clients name into their requests."""
 
-    def __init__(self, fetcher: Fetcher | None = None) -> None:
-        self._fetcher = fetcher or Fetcher(HttpsOnly(), accept=ACCEPT, follows_to_any_host=True)
-        self._places = asyncio.Semaphore(FETCHES_MAX)
+    def __init__(self, fetcher: "ImageFetcher | None" = None) -> None:
+        self._fetcher = fetcher
 
     async def put_inline(self, value: object, *, param: str, bytes_max: int) -> None:
         """Replace the addresses in messages by the images; raises a Problem that names the part."""
@@ -87,9 +57,13 @@ class ImageUrls:
         if len(where) > IMAGES_MAX:
             text = f"'{param}' has more than {IMAGES_MAX} image URLs. Send some inline"
             raise bad_request(text, param=param, code="too_many_parts")
+        if self._fetcher is None:
+            from holdfast.server.image_fetcher import ImageFetcher
+
+            self._fetcher = ImageFetcher()
         async with asyncio.TaskGroup() as group:
-            tasks = {url: group.create_task(self._fetched(url, where[url])) for url in where}
-        images: dict[str, _Image] = {}
+            tasks = {url: group.create_task(self._fetcher.fetch(url, where[url])) for url in where}
+        images: dict[str, FetchedImage] = {}
         for url, task in tasks.items():
             fetched = task.result()
             if isinstance(fetched, Problem):
@@ -108,52 +82,6 @@ class ImageUrls:
         fields = await asyncio.to_thread(json_value, body, dict[str, Any])
         await self.put_inline(fields.get(param), param=param, bytes_max=bytes_max)
         return await asyncio.to_thread(msgspec.json.encode, fields)
-
-    async def _fetched(self, url: str, where: str) -> _Image | Problem:
-        """Fetch the image. A failure is a value, so that concurrent fetches are independent."""
-        try:
-            async with asyncio.timeout(FETCH_S), self._places:
-                page = await self._fetcher.fetch(url, wanted=_is_image)
-        except TimeoutError:
-            return _not_fetched(where, f"it took longer than {FETCH_S:g} s")
-        except AddressRefused:
-            return _not_fetched(where, "its address isn't public")  # which one it is stays here
-        except UrlRefused as refused:
-            return _not_fetched(where, str(refused).rstrip("."))
-        except (aiohttp.ClientError, OSError) as error:
-            return _not_fetched(where, f"the connection failed ({type(error).__name__})")
-        return await asyncio.to_thread(_image, page, where)
-
-
-def _image(page: Page, where: str) -> _Image | Problem:
-    if page.status != _OK:
-        return _not_fetched(where, f"the server responded with status {page.status}")
-    if page.cut:
-        return _not_fetched(where, f"it's larger than {BODY_BYTES_MAX // 1024 // 1024} MiB")
-    media_type = _type_of(page.body)
-    if not media_type:
-        return _not_fetched(where, "it isn't a PNG, JPEG, GIF or WebP image")
-    return _Image(media_type, base64.b64encode(page.body).decode())
-
-
-def _not_fetched(where: str, why: str) -> Problem:
-    text = f"Can't fetch the image of '{where}': {why}. Send it inline as a data: URL instead"
-    return Problem(400, text, code="image_not_fetched", param=where)
-
-
-def _is_image(media_type: str) -> bool:
-    return media_type.startswith("image/") or media_type in _UNNAMED_TYPES
-
-
-def _type_of(data: bytes) -> str:
-    """The type by the first bytes: what a server says about a file may be wrong."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 def _named_images(value: object, where: str) -> Iterator[_NamedImage]:

@@ -24,7 +24,7 @@ from holdfast.interfaces.ids import WEBHOOKS_LOG
 from holdfast.policy.public_addresses import IPAddress
 from holdfast.racing import wait_through_cancel
 from holdfast.runner.inbox import IncomingMessage, Sent
-from holdfast.server.image_urls import HttpsOnly
+from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import CHANNEL
 from runner.steered_clock import SteeredClock, settle

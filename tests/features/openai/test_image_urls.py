@@ -14,7 +14,8 @@ from features.relay.relaying import PATHS, relaying, target_on
 from fixed_pages import fixed_pages, page
 from holdfast.chaos import ChaosServer, Say
 from holdfast.policy.public_addresses import IPAddress
-from holdfast.server.image_urls import HttpsOnly, ImageUrls
+from holdfast.server.image_fetcher import HttpsOnly, ImageFetcher
+from holdfast.server.image_urls import ImageUrls
 from holdfast.server.options import ServerOptions
 from holdfast.targets import Wire
 from holdfast.tools.web.addresses import AddressPolicy, UrlRefused, insist_on_form
@@ -58,7 +59,7 @@ PAGES = {
 
 def fetching() -> Setting:
     fetcher = Fetcher(Loopback(), follows_to_any_host=True)
-    return Setting(options=ServerOptions(images=ImageUrls(fetcher)))
+    return Setting(options=ServerOptions(images=ImageUrls(ImageFetcher(fetcher))))
 
 
 def chat_body(url: str) -> dict[str, Any]:

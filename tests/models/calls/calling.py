@@ -206,7 +206,12 @@ class Line:
     @property
     def calls(self) -> ModelCalls:
         deps = CallDeps(
-            self.http, self.shared, self.store, self.clock, lambda: 0.5, hedge_share=self.hedge_share
+            lambda: self.http,
+            self.shared,
+            self.store,
+            self.clock,
+            lambda: 0.5,
+            hedge_share=self.hedge_share,
         )
         return ModelCalls(deps, self.targets)
 

@@ -78,7 +78,7 @@ async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFindi
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )
-    deps = CallDeps(http, TargetStates(store, clock), store, clock, random.random)
+    deps = CallDeps(lambda: http, TargetStates(store, clock), store, clock, random.random)
     try:
         probed = await probe(deps, replace(target, patience=patience), seconds_max=call_s + GRACE_S)
     finally:

@@ -16,7 +16,7 @@ from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.journal import Store
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.image_urls import HttpsOnly
+from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import ApprovalMode, Budget, RunSettings
 

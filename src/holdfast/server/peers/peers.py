@@ -4,15 +4,15 @@ import asyncio
 import hmac
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import aiohttp
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
-from yarl import URL
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -20,6 +20,9 @@ from holdfast.interfaces.nodes import Node
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.peers.seals import HEADER, Question, Seals, cluster_secret, target_of
 from holdfast.server.problems import Problem
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
 
 ANSWER_S = 2.0  # how long a question about a session may take
 CONNECT_S = 2.0
@@ -36,7 +39,6 @@ _NOT_RETURNED = frozenset(
         *("x-content-type-options", "referrer-policy", "cross-origin-opener-policy", "permissions-policy"),
     )
 )
-_FAILURES = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +56,7 @@ class Peers:
         self._store = store
         self._clock = clock
         self.seals = Seals(clock, store.node.name)
-        self._http: aiohttp.ClientSession | None = None
+        self._http: ClientSession | None = None
         self._silent_until_s: dict[str, float] = {}
 
     @property
@@ -65,6 +67,7 @@ class Peers:
     async def open(self) -> None:
         """Learn the cluster's secret, or make it."""
         if self.exist:
+            await asyncio.to_thread(import_module, "aiohttp")  # a server without others starts without it
             self.seals.key = await cluster_secret(self._store)
 
     def key_for(self, purpose: str) -> bytes:
@@ -88,7 +91,7 @@ class Peers:
                 async with response:
                     body = await response.content.read(ANSWER_BYTES_MAX)
                     return PeerAnswer(response.status, body)
-        except _FAILURES as error:
+        except _failures() as error:
             self._silent_until_s[node.name] = self._clock.monotonic_s() + AGAIN_S
             _log.info("server %s didn't respond: %s", node.name, error or type(error).__name__)
             return None
@@ -111,18 +114,21 @@ class Peers:
         try:
             async with asyncio.timeout(answer_s):
                 response = await self._send(node, question, key_name=request.scope[KEY_NAME], headers=headers)
-        except _FAILURES as error:
+        except _failures() as error:
             _log.warning("server %s didn't respond: %s", node.name, error or type(error).__name__)
             raise no_answer(node, has) from error
         return PassedOn(response)
 
     async def _send(
         self, node: Node, question: Question, *, key_name: str, headers: Mapping[str, str] | None = None
-    ) -> aiohttp.ClientResponse:
+    ) -> "ClientResponse":
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+        from yarl import URL
+
         if self._http is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
-            connector = aiohttp.TCPConnector(keepalive_timeout=IDLE_S)
-            self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+            timeout = ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
+            connector = TCPConnector(keepalive_timeout=IDLE_S)
+            self._http = ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         if urlsplit(node.url).scheme not in {"http", "https"}:
             raise ValueError("its server.node_url isn't set")
         seal = self.seals.sealed(question, key_name=key_name)
@@ -133,6 +139,13 @@ class Peers:
             headers={**(headers or {}), HEADER.decode(): seal},
             allow_redirects=False,
         )
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """The errors of a request to another server."""
+    from aiohttp import ClientError
+
+    return (ClientError, TimeoutError, OSError, ValueError)
 
 
 def no_answer(node: Node, has: str) -> Problem:
@@ -150,7 +163,7 @@ def no_answer(node: Node, has: str) -> Problem:
 class PassedOn(StreamingResponse):
     """The answer of another server, whose body flows through; send it, or drop it."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: "ClientResponse") -> None:
         kept = {name: value for name, value in answer.headers.items() if name.lower() not in _NOT_RETURNED}
         super().__init__(self._body(), answer.status, kept)
         self._answer = answer

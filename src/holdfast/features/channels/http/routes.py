@@ -46,7 +46,7 @@ from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
 from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.image_urls import HttpsOnly
+from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_response
