@@ -2,39 +2,28 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.features.automations.events import (
-    TriggerCreated,
-)
-from holdfast.features.automations.prompts import unknown_names
-from holdfast.features.automations.schedules import BadSchedule, next_instants
-from holdfast.features.automations.steps import schedule_of
-from holdfast.features.automations.time_zones import zone_named
-from holdfast.features.automations.times import WhenFields, said, when_of
-from holdfast.features.automations.values import (
-    TRIGGER,
-    CronTimes,
-    TriggerSettings,
-    When,
-    trigger_id_of,
-)
+from holdfast.features.automations.events import TriggerCreated
+from holdfast.features.automations.values import TRIGGER, TriggerSettings, trigger_id_of
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.ids import new_epoch
 from holdfast.interfaces.journal import IfSessionNew, Journal
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SCHEDULE
-from holdfast.tools.arguments import BadArguments, arguments_hash, parsed, spec_of
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.values import Action
+
+if TYPE_CHECKING:
+    from holdfast.features.automations.planned import Planned
 
 
 class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,47 +72,29 @@ class Schedule(Tool):
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(ScheduleArgs, args)
-        when = _when(given)
-        times = "\n".join(self._next(when))
-        summary = f"{given.name}: {said(when)}\nNext:\n{times}\nTask: {given.prompt}"
+        planned = self._planned(given)
+        times = "\n".join(planned.times)
+        summary = f"{given.name}: {planned.text}\nNext:\n{times}\nTask: {given.prompt}"
         # Without the times, which move on: the approval is for what was asked.
         return Action(tool=SCHEDULE, summary=summary, digest=arguments_hash(SCHEDULE, args))
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ScheduleArgs, args)
-        when = _when(given)
-        following = await asyncio.to_thread(self._next, when)
+        planned = await asyncio.to_thread(self._planned, given)
         trigger_id = trigger_id_of(sha256(call.effect_key.encode()).hexdigest())
         now_ms = self._clock.now_ms()
         settings = TriggerSettings(
-            name=given.name, when=when, prompt=given.prompt, workspace=str(call.workspace)
+            name=given.name, when=planned.when, prompt=given.prompt, workspace=str(call.workspace)
         )
         created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=TRIGGER)
         made = TriggerCreated(at_ms=now_ms, settings=settings)
         # After a crash, the same call finds that it was done.
         await self._journal.append(trigger_id, [created, made], when=[IfSessionNew()])
-        return ToolResult(f"Scheduled as {trigger_id}: {said(when)}. Next: {', '.join(following)}.")
+        return ToolResult(f"Scheduled as {trigger_id}: {planned.text}. Next: {', '.join(planned.times)}.")
 
-    def _next(self, when: When) -> list[str]:
-        """The next five times, in the schedule's zone; raises BadArguments. May read a file."""
-        now_ms = self._clock.now_ms()
-        try:
-            schedule = schedule_of(when, anchor_ms=now_ms, zones=zone_named)
-            found = next_instants(schedule, now_ms) if schedule is not None else []
-            if not found:
-                raise BadSchedule("that time has passed or never occurs")
-        except BadSchedule as error:
-            raise BadArguments(f"Invalid time: {error}.") from error
-        zone = zone_named(when.zone) if isinstance(when, CronTimes) else UTC
-        local = [datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone) for at_ms in found]
-        return [f"{one:%a} {one.isoformat(' ', 'seconds')}" for one in local]
+    def _planned(self, given: ScheduleArgs) -> "Planned":
+        """Work out the schedule; raises BadArguments. May read a file."""
+        from holdfast.features.automations.planned import planned  # runs that schedule nothing don't need it
 
-
-def _when(given: ScheduleArgs) -> When:
-    if unknown := unknown_names(given.prompt):
-        raise BadArguments(f"The prompt has an unknown placeholder: {{{{{unknown[0]}}}}}.")
-    try:
-        return when_of(WhenFields(cron=given.cron, every=given.every, at=given.at, zone=given.zone))
-    except BadSchedule as error:
-        raise BadArguments(f"Invalid time: {error}.") from error
+        return planned(given, now_ms=self._clock.now_ms())
