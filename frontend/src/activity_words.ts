@@ -41,6 +41,8 @@ export const AFTER = {
   "call.gated": "gated",
   "call.ended": "between",
   "context.compacted": "between",
+  "context.trimmed": "between",
+  "context.compaction_failed": "between",
   "tool.asked": "asking",
   "tool.started": "between",
   "tool.ended": "between",

@@ -912,6 +912,9 @@ export interface ContextCompacted {
   readonly summary: string;
   readonly tokens_before?: number;
   readonly tokens_after?: number;
+  readonly call_id?: string;
+  readonly failure?: string;
+  readonly pinned?: readonly string[];
 }
 
 /** Attached files that the model can't read directly were saved in the workspace, or couldn't be saved. */
@@ -963,6 +966,59 @@ export interface ContextNoted {
   readonly text: string;
   readonly parts?: Readonly<Record<string, string>>;
   readonly message_id?: string;
+}
+
+/** Old tool results were removed from what the model sees, all at once. Token counts are estimates. */
+export interface ContextTrimmed {
+  readonly type: "context.trimmed";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly results: readonly TrimmedResult[];
+  readonly tokens_before?: number;
+  readonly tokens_after?: number;
+}
+
+/** A tool result that was removed from what the model sees, and how long it was. */
+export interface TrimmedResult {
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly chars?: number;
+}
+
+/** The conversation couldn't be summarized. The run continues with all of it: `tokens`, estimated. */
+export interface ContextCompactionFailed {
+  readonly type: "context.compaction_failed";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly failure: string;
+  readonly call_id?: string;
+  readonly tokens?: number;
+}
+
+/** A person undid the compaction or trimming at `reverted_seq`: the model sees those messages again. */
+export interface ContextReverted {
+  readonly type: "context.reverted";
+  readonly at_ms: number;
+  readonly reverted_seq: number;
+  readonly by?: string;
+}
+
+/** A person pinned a message or, by its run, an answer: no later summary replaces it. */
+export interface MessagePinned {
+  readonly type: "message.pinned";
+  readonly at_ms: number;
+  readonly message_id?: string;
+  readonly answer_of?: string;
+  readonly by?: string;
+}
+
+/** The message or answer was unpinned: the next summary can replace it. */
+export interface MessageUnpinned {
+  readonly type: "message.unpinned";
+  readonly at_ms: number;
+  readonly message_id?: string;
+  readonly answer_of?: string;
+  readonly by?: string;
 }
 
 /** An agent proposed a memory, which needs a person's approval. */
@@ -1512,6 +1568,11 @@ export type AnyEvent =
   | ContextRead
   | ContextSet
   | ContextNoted
+  | ContextTrimmed
+  | ContextCompactionFailed
+  | ContextReverted
+  | MessagePinned
+  | MessageUnpinned
   | MemoryProposed
   | MemoryWritten
   | MemoryRejected

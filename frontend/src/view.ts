@@ -33,6 +33,8 @@ export interface View {
   queuePaused: boolean;
   forkedFrom: readonly [string, number] | null;
   olderBefore: number;
+  /** The ids of pinned messages, and of runs with a pinned answer. */
+  pins: readonly string[];
   entries: Entry[];
   readonly placed: Map<string, PersonEntry>;
   readonly inbox: inboxes.Inbox;
@@ -65,6 +67,7 @@ export function emptyView(): View {
     queuePaused: false,
     forkedFrom: null,
     olderBefore: 0,
+    pins: [],
     entries: [],
     placed: new Map(),
     inbox: inboxes.emptyInbox(),
@@ -218,6 +221,14 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       return;
     case "output.recovered":
       return recovered(view, event);
+    case "context.trimmed":
+      trimmed(view, seq, event);
+      return ofRun(view, seq, event);
+    case "context.reverted":
+      return reverted(view, event);
+    case "message.pinned":
+    case "message.unpinned":
+      return pinned(view, event);
     default:
       if (isRunStep(event)) {
         return ofRun(view, seq, event);
@@ -225,6 +236,35 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       // An event of a newer server has its place in the log, and this page shows nothing of it.
       event satisfies Unseen;
   }
+}
+
+function trimmed(view: View, seq: number, event: e.ContextTrimmed): void {
+  for (const result of event.results) {
+    const card = view.runs.get(result.run_id)?.tools.get(result.tool_call_id);
+    if (card !== undefined) {
+      card.trimmed_seq = seq;
+      view.changes.entries.add(card);
+    }
+  }
+}
+
+/** The model sees again what a compaction or trimming took away. */
+function reverted(view: View, event: e.ContextReverted): void {
+  for (const entry of view.entries) {
+    if (entry.kind === "tool" && entry.trimmed_seq === event.reverted_seq) {
+      entry.trimmed_seq = 0;
+      view.changes.entries.add(entry);
+    } else if (entry.kind === "notice" && entry.seq === event.reverted_seq) {
+      entry.is_reverted = true;
+      view.changes.entries.add(entry);
+    }
+  }
+}
+
+function pinned(view: View, event: e.MessagePinned | e.MessageUnpinned): void {
+  const id = event.message_id || event.answer_of || "";
+  view.pins = event.type === "message.pinned" ? [...view.pins, id] : view.pins.filter((one) => one !== id);
+  view.changes.list = true;
 }
 
 function ofRun(view: View, seq: number, event: RunStep): void {

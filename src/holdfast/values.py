@@ -127,6 +127,14 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: str = ""  # how a long text begins
 
 
+class TrimmedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool result that was removed from what the model sees, and how long it was."""
+
+    run_id: str
+    tool_call_id: str
+    chars: int = 0
+
+
 Part: TypeAlias = TextPart | ImagePart | FilePart
 
 

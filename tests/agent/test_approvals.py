@@ -400,7 +400,7 @@ async def test_an_answer_counts_for_one_call_also_if_the_model_repeats_an_id_tha
     asks_for = iter([[call], [CallTool("look", {}, id="call_1")], [call], [Say("done")]])
 
     def script(request: SeenRequest) -> Script:
-        return [Say("in short")] if "Below is" in str(messages(request)[-1]) else next(asks_for)
+        return [Say("## Task\nin short")] if "Below is" in str(messages(request)[-1]) else next(asks_for)
 
     async with (
         ChaosServer(choose=script) as chaos,

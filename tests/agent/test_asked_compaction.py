@@ -18,6 +18,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.values import RunSettings
 
+SUMMARY = "## Task\nthe cat is Mia"
 STORY = "my cat is called Mia " * 40
 
 
@@ -26,7 +27,7 @@ def is_asked_to_sum_up(request: SeenRequest) -> bool:
 
 
 def script(request: SeenRequest) -> Script:
-    return [Say("the cat is Mia" if is_asked_to_sum_up(request) else "yes")]
+    return [Say(SUMMARY if is_asked_to_sum_up(request) else "yes")]
 
 
 async def compact(world: World, focus: str = "") -> str:
@@ -60,7 +61,7 @@ async def test_a_person_can_have_the_conversation_summarized_and_go_on_with_the_
         assert [one.outcome for one in of_run(log, run_id) if isinstance(one, e.RunEnded)] == ["completed"]
         await send(world, "who?")
         await world.until("s", e.RunEnded, times=3)
-        assert shown(chaos) == [f"{SUMMARY_MARK}the cat is Mia\n\nwho?"]
+        assert shown(chaos) == [f"{SUMMARY_MARK}{SUMMARY}\n\nwho?"]
 
 
 async def test_there_must_be_something_to_summarize_and_no_run_under_way() -> None:
@@ -118,7 +119,7 @@ async def test_what_is_said_during_a_compaction_is_answered_after_it() -> None:
     gate = Gate()
 
     def slow(request: SeenRequest) -> Script:
-        return [Wait(gate), Say("in short")] if is_asked_to_sum_up(request) else [Say("yes")]
+        return [Wait(gate), Say(SUMMARY)] if is_asked_to_sum_up(request) else [Say("yes")]
 
     async with ChaosServer(choose=slow) as chaos, process(chaos) as world:
         await send(world, STORY)
@@ -132,7 +133,7 @@ async def test_what_is_said_during_a_compaction_is_answered_after_it() -> None:
         queued = [record.event for record in log if isinstance(record.event, e.RunQueued)]
         assert queued[-1].settings == RunSettings()
         assert answer(log, queued[-1].run_id) == "yes"
-        assert shown(chaos) == [f"{SUMMARY_MARK}in short\n\nand you?"]
+        assert shown(chaos) == [f"{SUMMARY_MARK}{SUMMARY}\n\nand you?"]
 
 
 async def live(chaos: ChaosServer, disk: MemoryDisk, crash: CrashPoint, *, after: bool) -> None:

@@ -25,6 +25,7 @@ from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import HistoryMessage
 
 ASKED = "Below is"  # how a request for a summary begins
+SUMMARY = "## Task\nthe story in short"
 LONG = "an old story " * 800
 
 
@@ -49,7 +50,7 @@ def in_short(request: SeenRequest) -> Script:
     if not is_asked_to_sum_up(request):
         return [Say("yes")]
     earlier = "EARLIER: " in str(messages(request)[-1]["content"])
-    return [Say("the later story in short" if earlier else "the first story in short")]
+    return [Say("## Task\nthe later story in short" if earlier else "## Task\nthe first story in short")]
 
 
 async def test_a_conversation_that_nears_the_window_is_summed_up_and_nothing_is_lost_for_people() -> None:
@@ -58,7 +59,7 @@ async def test_a_conversation_that_nears_the_window_is_summed_up_and_nothing_is_
 
     def script(request: SeenRequest) -> Script:
         said = str(messages(request)[-1]["content"])
-        return [Say("the story in short")] if said.startswith("Below is") else [Say("yes")]
+        return [Say(SUMMARY)] if said.startswith("Below is") else [Say("yes")]
 
     async with ChaosServer(choose=script) as chaos, process(chaos, context_window=3_000) as world:
         await send(world, long)
@@ -81,7 +82,7 @@ async def test_a_provider_that_says_the_conversation_is_too_long_is_asked_again_
     def script(request: SeenRequest) -> Script:
         said = str(messages(request))
         if "Below is" in said:
-            return [Say("the story in short")]
+            return [Say(SUMMARY)]
         return [context_overflow()] if long in said and "and now?" in said else [Say("yes")]
 
     async with ChaosServer(choose=script) as chaos, process(chaos, context_window=8_000) as world:
@@ -109,7 +110,7 @@ async def test_what_cannot_be_made_shorter_is_sent_as_it_is_and_not_summed_up_wi
         log = await world.until("s", e.RunEnded, times=2)
         assert [r.event.outcome for r in log if isinstance(r.event, e.RunEnded)] == ["completed"] * 2
         assert "and now?" in str(messages(chaos.seen.requests[-1]))
-        assert len(said_to_sum_up(chaos)) == 2  # at least half of it goes each time
+        assert said_to_sum_up(chaos) == []  # a summary of so little saves nothing
 
 
 async def test_a_second_summary_holds_what_the_first_one_said() -> None:
@@ -120,7 +121,7 @@ async def test_a_second_summary_holds_what_the_first_one_said() -> None:
             await world.until("s", e.RunEnded, times=nth)
         first, second = said_to_sum_up(chaos)
         assert "EARLIER" not in first
-        assert "EARLIER: the first story in short" in second
+        assert "EARLIER: ## Task\nthe first story in short" in second
         assert "the later story in short" in str(messages(chaos.seen.requests[-1])[0]["content"])
 
 
@@ -129,7 +130,7 @@ async def test_the_history_that_came_with_a_run_is_part_of_its_summary() -> None
 
     def script(request: SeenRequest) -> Script:
         if is_asked_to_sum_up(request):
-            return [Say("the story in short")]
+            return [Say(SUMMARY)]
         if sum(message["role"] == "tool" for message in messages(request)) or "in short" in str(
             messages(request)
         ):
@@ -160,7 +161,7 @@ async def test_a_summary_made_for_a_history_says_nothing_about_the_session() -> 
 
     def script(request: SeenRequest) -> Script:
         if is_asked_to_sum_up(request):
-            return [Say("in short")]
+            return [Say(SUMMARY)]
         called = any(message["role"] == "tool" for message in messages(request))
         is_first = "look" in str(messages(request)[-1]["content"]) and not called
         return [Say("I look"), CallTool("look")] if is_first else [Say("done")]
@@ -185,7 +186,7 @@ async def test_a_summary_made_for_a_history_says_nothing_about_the_session() -> 
 async def test_a_cut_answer_is_continued_where_our_own_count_has_it_summed_up() -> None:
     """P4: no request ends with the model's own words."""
     cut = [Say("first half " * 900), Finish("length")]
-    scripts = [[Say("yes")], cut, [Say("a summary")], [Say("second half")]]
+    scripts = [[Say("yes")], cut, [Say(SUMMARY)], [Say("second half")]]
     async with ChaosServer(*scripts) as chaos, process(chaos, context_window=3_000) as world:
         await send(world, "long ago " * 50)
         await world.until("s", e.RunEnded)

@@ -281,7 +281,13 @@ async def test_a_cut_answer_is_continued_at_most_three_times() -> None:
 async def test_a_cut_answer_is_continued_after_a_compaction_too() -> None:
     """P4: a conversation that fills its window is cut, then refused, then summed up, and goes on."""
     cut = [Say("first half, "), Finish("length")]
-    scripts = [[Say("an old story")], cut, [context_overflow()], [Say("a summary")], [Say("second half")]]
+    scripts = [
+        [Say("an old story")],
+        cut,
+        [context_overflow()],
+        [Say("## Task\na summary")],
+        [Say("second half")],
+    ]
     async with ChaosServer(*scripts) as chaos, process(chaos) as world:
         await send(world, "long ago " * 50)
         await world.until("s", e.RunEnded)

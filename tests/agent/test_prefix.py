@@ -14,10 +14,10 @@ from agent.world import CrashingStore, Effect, World, process, send
 from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.agent.prompt import Machine
-from holdfast.chaos import CallTool, ChaosServer, Drop, Finish, Say, Script, Think
+from holdfast.chaos import CallTool, ChaosServer, Drop, Finish, Say, Script, SeenRequest, Think
 from holdfast.chaos import Status as Answered
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.interfaces.tool import ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import Wire
 from holdfast.values import MODES
@@ -127,6 +127,34 @@ async def lives(wire: Wire, seed: int, tmp_path: Path) -> list[str]:
         return [shown(request.body or {}) for request in chaos.seen.requests]
 
 
+async def shortened_lives(wire: Wire, seed: int, tmp_path: Path) -> tuple[list[str], list[str]]:
+    """One session that outgrows its window; returns the requests, and why the system text was set."""
+    random, calls_left = Random(seed), [0]
+
+    def script(request: SeenRequest) -> Script:
+        if "Below is the older part" in as_json(request.body):
+            return [Say("## Task\nlook around")]
+        return scripted(random, calls_left)
+
+    async with ChaosServer(choose=script) as chaos:
+        facts: dict[str, Any] = {"prompt": "BASE", "workspace": tmp_path, "context_window": 3_000}
+        async with process(chaos, Long("look", [], LOOK), wire=wire, **facts) as world:
+            for _ in range(3):
+                await use(world, random, calls_left)
+            log = await world.log("s")
+        sent = [shown(request.body or {}) for request in chaos.seen.requests]
+    reasons = [record.event.reason for record in log if isinstance(record.event, e.ContextSet)]
+    return [one for one in sent if "Below is the older part" not in one], reasons
+
+
+class Long(Effect):
+    """Returns a result of up to 6,000 characters."""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        del call
+        return ToolResult("seen " * (400 * int(str(args["n"])) + 1))
+
+
 async def use(world: World, random: Random, calls_left: list[int]) -> None:
     """Let open runs end, then send some messages."""
     for _ in range(random.randint(1, RUNS_MAX)):
@@ -149,3 +177,20 @@ async def test_each_request_is_a_prefix_of_the_next_one(wire: Wire, tmp_path: Pa
         assert len(requests) > RUNS_MAX
         for number, (earlier, later) in enumerate(pairwise(requests)):
             assert later.startswith(earlier), (seed, number, earlier, later)
+
+
+@on_each_wire
+async def test_only_trimming_and_compaction_break_the_prefix_and_an_event_says_so(
+    wire: Wire, tmp_path: Path
+) -> None:
+    """Over random sessions in a small window."""
+    reasons: set[str] = set()
+    for seed in SEEDS:
+        folder = tmp_path / wire / str(seed)
+        await asyncio.to_thread(folder.mkdir, parents=True)
+        requests, changed = await shortened_lives(wire, seed, folder)
+        broken = [nth for nth, (one, other) in enumerate(pairwise(requests)) if not other.startswith(one)]
+        assert changed[0] == "first"
+        assert len(broken) == len(changed[1:]), (seed, broken, changed)
+        reasons.update(changed[1:])
+    assert reasons == {"trimming", "compaction"}

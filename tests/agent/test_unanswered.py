@@ -34,7 +34,7 @@ async def test_a_summary_tells_which_wishes_came_to_nothing() -> None:
     def script(request: SeenRequest) -> Script:
         said = str(messages(request)[-1]["content"])
         if said.startswith("Below is"):
-            return [Say("in short")]
+            return [Say("## Task\nin short")]
         return [Status(400, message="no")] if said == "delete all snapshots" else [Say("yes")]
 
     async with ChaosServer(choose=script) as chaos, process(chaos, context_window=3_000) as world:
@@ -71,7 +71,7 @@ async def test_what_is_stopped_while_it_waits_is_in_no_summary() -> None:
     def script(request: SeenRequest) -> Script:
         said = str(messages(request)[-1]["content"])
         if said.startswith("Below is"):
-            return [Say("in short")]
+            return [Say("## Task\nin short")]
         return [Say(story), CallTool("one"), Wait(gate)] if said == "look around" else [Say("done")]
 
     async with ChaosServer(choose=script) as chaos:

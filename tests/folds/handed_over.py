@@ -56,6 +56,13 @@ class HandedOver:
             case e.SessionRewound():
                 self.standing = [one for one in self.standing if one[0] <= event.to_seq]
                 self.summaries = [one for one in self.summaries if one[0] <= event.to_seq]
+            case _:
+                self._summarize(seq, event)
+
+    def _summarize(self, seq: int, event: e.Event) -> None:
+        match event:
+            case e.ContextReverted():
+                self.summaries = [one for one in self.summaries if one[0] != event.reverted_seq]
             case e.ContextCompacted():
                 self.summaries.append((seq, event.run_id, event.upto_seq))
             case _:

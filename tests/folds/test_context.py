@@ -16,6 +16,7 @@ from holdfast.folds.context import (
     context_with,
     history_instructions,
 )
+from holdfast.folds.entries import Notice
 from holdfast.folds.transcript import Transcript, apply, fold
 from holdfast.messages import (
     AskedTool,
@@ -144,7 +145,9 @@ def test_the_request_for_a_summary_is_shown_to_no_model() -> None:
         scene.begin(run_id)
         assert context(scene, run_id) == [UserMessage("hi"), answer("hello")]
         if run_id == "r3":
-            after = context_with(fold(scene.log), "r3", summary="They greeted.", upto_seq=upto_seq)
+            notice = Notice(seq=0, at_ms=0, run_id="r3", notice="compacted", text="")
+            notice.upto_seq, notice.summary = upto_seq, "They greeted."
+            after = context_with(fold(scene.log), "r3", notice)
             scene.of_run(e.ContextCompacted, upto_seq=upto_seq, summary="They greeted.")
             assert context(scene, "r3") == list(after)
         scene.ends("completed" if run_id == "r3" else "cancelled")

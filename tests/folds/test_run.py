@@ -142,6 +142,8 @@ NEXT: tuple[e.Event, ...] = (
     msgspec.structs.replace(CLIENT_TOOLS, client_tools_id="k2"),
     e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow"),
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
+    e.ContextTrimmed(at_ms=9, run_id="r1", results=()),
+    e.ContextCompactionFailed(at_ms=9, run_id="r1", failure="no"),
     SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
     e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
     PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),

@@ -46,4 +46,4 @@ def test_a_summary_makes_the_recorded_text_out_of_date() -> None:
     scene.of_run(e.ContextCompacted, upto_seq=scene.seq, summary="looked around")
     context = fold(scene.log).context
     assert context is not None
-    assert context.is_summarized
+    assert context.broken == "compaction"

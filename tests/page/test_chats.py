@@ -225,7 +225,7 @@ async def test_what_cannot_be_shown_or_attached_says_so_and_an_edit_keeps_the_fi
         {"name": "no.png", "mimeType": "image/png", "buffer": b"no picture"},
         {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""},
     ]
-    async with visit.chatting([Say("seen")], [Say("a summary")]) as server:
+    async with visit.chatting([Say("seen")], [Say("## Task\na summary")]) as server:
         chat = await visit(server.url)
         await chat.page.get_by_label("Files to attach").set_input_files(files)  # pyright: ignore[reportArgumentType]
         attachments = chat.page.get_by_role("list", name="Attachments")

@@ -46,7 +46,7 @@ from holdfast.values import (
     TextPart,
     Undo,
 )
-from strategies.context_events import CONTEXT
+from strategies.context_events import CONTEXT, compact, pin, revert, trim
 from strategies.family_events import ask_by_child, end_child, start_child
 
 Log: TypeAlias = list[tuple[int, e.Event]]
@@ -265,11 +265,6 @@ class Writer:
             before = self.runs[run_id].begun_seq or self.seq + 1
             self.put(e.SessionRewound, to_seq=self.draw(st.integers(0, before - 1)))
             self.make_run(self.runs[run_id].message_id)
-
-    def compact(self) -> None:
-        if (run := self.running()) is not None:
-            upto_seq = self.draw(st.integers(0, self.seq))
-            self.put(e.ContextCompacted, run_id=run.run_id, upto_seq=upto_seq, summary="so far")
 
     def save_attachment(self) -> None:
         if (run := self.running()) is not None:
@@ -548,7 +543,10 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.revoke, Writer.queue, Writer.next_run, Writer.edit, Writer.move, Writer.remove, Writer.stop),
     *(Writer.resume, Writer.attempt, Writer.fail, Writer.usage, Writer.tool_output, Writer.send),
     *(
-        Writer.compact,
+        compact,
+        trim,
+        revert,
+        pin,
         Writer.save_attachment,
         Writer.stop_waiting,
         Writer.retry,
@@ -566,7 +564,7 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
 # what concerns messages and little else
 QUEUEING: tuple[Callable[[Writer], None], ...] = (
     *(Writer.send, Writer.begin, Writer.call, Writer.piece, Writer.steer, Writer.apply_steer, Writer.end) * 2,
-    *(Writer.stop_waiting, Writer.compact, Writer.retry, Writer.rewind, Writer.edit, Writer.move),
+    *(Writer.stop_waiting, compact, revert, Writer.retry, Writer.rewind, Writer.edit, Writer.move),
     *(
         Writer.queue,
         Writer.next_run,

@@ -15,6 +15,8 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   gated: "clock",
   resumed: "bolt",
   compacted: "archive",
+  trimmed: "archive",
+  not_compacted: "warning",
   steered: "send",
   saved: "folder",
   goal: "swap",

@@ -88,6 +88,7 @@ function change(activity: Activity, event: AnyEvent): void {
       activity.compacting = event.purpose === "compaction";
       break;
     case "context.compacted":
+    case "context.compaction_failed":
       activity.compacting = false;
       break;
     case "attempt.started":

@@ -22,6 +22,8 @@ export type NoticeKind =
   | "gated"
   | "resumed"
   | "compacted"
+  | "trimmed"
+  | "not_compacted"
   | "steered"
   | "saved"
   | "goal"
@@ -98,6 +100,8 @@ export interface ToolEntry extends Placed {
   parts: readonly Part[];
   blob: string;
   ms: number;
+  /** The event since which the model no longer sees the result; 0 if it does. */
+  trimmed_seq: number;
   /** When this page saw it start, by the log; 0 while it has not, or if that came before the window. */
   started_ms: number;
 }
@@ -132,6 +136,10 @@ export interface NoticeEntry extends Placed {
   readonly until_ms: number;
   readonly upto_seq: number;
   readonly summary: string;
+  /** The ids of what follows a summary word for word. */
+  readonly pinned: readonly string[];
+  /** Whether a person undid the compaction or trimming. */
+  is_reverted: boolean;
 }
 
 /** How a run ended; `words` says it to a person. */

@@ -22,6 +22,8 @@ export type RunStep =
   | e.TargetSwitched
   | e.CallGated
   | e.ContextCompacted
+  | e.ContextTrimmed
+  | e.ContextCompactionFailed
   | e.AttachmentsSaved
   | e.ContextNoted
   | e.GoalContinued
@@ -44,6 +46,8 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "target.switched": true,
   "call.gated": true,
   "context.compacted": true,
+  "context.trimmed": true,
+  "context.compaction_failed": true,
   "attachments.saved": true,
   "context.noted": true,
   "goal.continued": true,

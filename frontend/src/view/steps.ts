@@ -82,6 +82,8 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "target.switched":
     case "call.gated":
     case "context.compacted":
+    case "context.trimmed":
+    case "context.compaction_failed":
     case "attachments.saved":
     case "context.noted":
     case "goal.continued":
@@ -215,6 +217,7 @@ function toolAsked(run: RunView, seq: number, event: e.ToolAsked): Seen {
     parts: [],
     blob: "",
     ms: 0,
+    trimmed_seq: 0,
   });
   run.tools.set(event.tool_call_id, card);
   return { brought: card };
@@ -254,6 +257,8 @@ export function notice(
     until_ms: 0,
     upto_seq: 0,
     summary: "",
+    pinned: [],
+    is_reverted: false,
   });
 }
 
@@ -270,6 +275,8 @@ function said(
     | e.TargetSwitched
     | e.CallGated
     | e.ContextCompacted
+    | e.ContextTrimmed
+    | e.ContextCompactionFailed
     | e.AttachmentsSaved
     | e.ContextNoted
     | e.GoalContinued,
@@ -290,9 +297,22 @@ function said(
     case "context.compacted": {
       const [before, after] = [event.tokens_before, event.tokens_after].map((tokens) => grouped(tokens ?? 0));
       const saved = event.tokens_before ? `: about ${before} → ${after} tokens` : "";
-      const words = `Earlier messages were summarized for the model${saved}.`;
+      const why = event.failure ? `, without a summary by a model: ${event.failure}` : ".";
+      const words = `Earlier messages were summarized for the model${saved}${why}`;
       const line = notice(run, seq, event, "compacted", words);
-      return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
+      const { upto_seq, summary, pinned = [] } = event;
+      return { brought: { ...line, upto_seq, summary, pinned } };
+    }
+    case "context.trimmed": {
+      const [before, after] = [event.tokens_before, event.tokens_after].map((tokens) => grouped(tokens ?? 0));
+      const count = event.results.length;
+      const results = count === 1 ? "1 old tool result" : `${count} old tool results`;
+      const words = `The model no longer sees ${results}: about ${before} → ${after} tokens.`;
+      return { brought: notice(run, seq, event, "trimmed", words) };
+    }
+    case "context.compaction_failed": {
+      const words = "The conversation couldn't be summarized, so the model still sees all of it.";
+      return { brought: notice(run, seq, event, "not_compacted", `${words} ${event.failure}`) };
     }
     case "attachments.saved":
       return { brought: notice(run, seq, event, "saved", savedWords(event.files)) };

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
+from holdfast.agent.compaction import with_reader
 from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
@@ -108,7 +109,7 @@ class ToolCalls:
         self.delegation = Delegation(view, log, deps)
         # The tools last offered to the model.
         tools = deps.tools_now(self._settings, session_id=log.session_id)
-        self.tools = offered(tools, run, view.session, deps=deps)
+        self.tools = offered(with_reader(tools, view, deps), run, view.session, deps=deps)
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
         # How many bytes of each command the policy reads; None if it doesn't read the command.

@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
-from holdfast.agent.compaction import NEAR, compact, compact_all
+from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overflow, with_reader
 from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
@@ -102,9 +102,10 @@ async def _turns(
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
         all_tools = deps.tools_now(run.settings, session_id=log.session_id)
-        tools = offered(all_tools, run, view.session, deps=deps)
+        tools = offered(with_reader(all_tools, view, deps), run, view.session, deps=deps)
         request = await _request(context, tools, messages=messages, ask=ask, added=added)
-        if request.input_tokens > NEAR * deps.context_window and await compact(view, log, deps):
+        tokens = request.input_tokens
+        if tokens > NEAR * deps.context_window and await compact(view, log, deps, tokens=tokens):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         if (outcome := _outcome_of(answer, view, run)) is not None:
@@ -194,7 +195,7 @@ async def _answer(
     turn = view.run(log.run_id).turns
 
     async def shorter() -> ModelRequest | None:
-        if not await compact(view, log, deps):
+        if not await compact_overflow(view, log, deps, tokens=request.input_tokens):
             return None
         return replace(request, messages=view.context(log.run_id) + added)
 

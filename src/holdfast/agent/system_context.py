@@ -68,8 +68,8 @@ class CallContext:
         """Return why the recorded text can't be sent again; empty if it can."""
         if known is None:
             return "first"
-        if known.is_summarized:
-            return "compaction"
+        if known.broken:
+            return known.broken
         if known.model != run.settings.model:
             return "model"
         is_without = ("base" in known.parts) != ("base" in self._digests)

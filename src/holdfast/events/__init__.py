@@ -38,8 +38,14 @@ from holdfast.events.children import ChildEnded as ChildEnded
 from holdfast.events.children import ChildStarted as ChildStarted
 from holdfast.events.children import ParentTold as ParentTold
 from holdfast.events.children import PersonAskSettled as PersonAskSettled
+from holdfast.events.context import ContextCompacted as ContextCompacted
+from holdfast.events.context import ContextCompactionFailed as ContextCompactionFailed
 from holdfast.events.context import ContextNoted as ContextNoted
+from holdfast.events.context import ContextReverted as ContextReverted
 from holdfast.events.context import ContextSet as ContextSet
+from holdfast.events.context import ContextTrimmed as ContextTrimmed
+from holdfast.events.context import MessagePinned as MessagePinned
+from holdfast.events.context import MessageUnpinned as MessageUnpinned
 from holdfast.events.deliveries import (
     DeliveryAttempted,
     DeliveryConfirmed,
@@ -412,15 +418,6 @@ class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
     estimated: bool = False  # the provider reported no usage, so this is Holdfast's estimate
 
 
-class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
-    """The conversation up to `upto_seq` was summarized for the model. Token counts are estimates."""
-
-    upto_seq: int
-    summary: str
-    tokens_before: int = 0
-    tokens_after: int = 0
-
-
 class AttachmentsSaved(RunEvent, frozen=True, kw_only=True, tag="attachments.saved"):
     """Attached files that the model can't read directly were saved in the workspace, or couldn't be saved."""
 
@@ -471,6 +468,7 @@ AnyEvent: TypeAlias = (
     | QuestionAnswered | QuestionExpired | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered
     | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched
     | Usage | ContextCompacted | AttachmentsSaved | ContextRead | ContextSet | ContextNoted
+    | ContextTrimmed | ContextCompactionFailed | ContextReverted | MessagePinned | MessageUnpinned
     | MemoryProposed | MemoryWritten | MemoryRejected | StopRequested | RunResumed
     | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected

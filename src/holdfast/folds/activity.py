@@ -81,6 +81,8 @@ AFTER: Mapping[type[e.Event], ActivityName] = MappingProxyType(
         e.CallGated: "gated",
         e.CallEnded: "between",
         e.ContextCompacted: "between",
+        e.ContextTrimmed: "between",
+        e.ContextCompactionFailed: "between",
         e.ToolAsked: "asking",
         e.ToolStarted: "between",
         e.ToolEnded: "between",
@@ -193,7 +195,7 @@ def _call_started(activity: Activity, event: e.CallStarted) -> None:
     activity.compacting = event.purpose == "compaction"
 
 
-def _compacted(activity: Activity, _: e.ContextCompacted) -> None:
+def _compacted(activity: Activity, _: e.Event) -> None:
     activity.compacting = False
 
 
@@ -252,6 +254,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Activity, Any], None]] = MappingProxyTy
     {
         e.CallStarted: _call_started,
         e.ContextCompacted: _compacted,
+        e.ContextCompactionFailed: _compacted,
         e.AttemptStarted: _attempt_started,
         e.ToolAsked: _tool_asked,
         e.ToolStarted: _tool_started,

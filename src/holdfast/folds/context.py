@@ -12,7 +12,7 @@ from holdfast.events import ContextNoted
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.feature_folds import after_summary
 from holdfast.folds.run_view import RunView
-from holdfast.folds.transcript import Transcript
+from holdfast.folds.transcript import Transcript, output
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -29,6 +29,11 @@ SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
 NO_RESULT_YET = "(no result yet: the tool is still running)"
 NOT_RUN = "(not run)"
+TRIMMED = (
+    "[The old result, {chars:,} characters, was removed to save space. To read it again, call read_result "
+    "with seq {seq}.]"
+)
+PINNED = "[Pinned by the user, word for word:]"
 UNANSWERED = "[This was not answered: {why} at {when} UTC. Do not act on it unless you are asked again.]"
 _WHY_UNANSWERED: Mapping[OutcomeKind, str] = MappingProxyType(
     {
@@ -65,8 +70,8 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """
     summary, entries = since_summary(transcript, run_id)
     if summary is not None:
-        told = _with_kept(transcript, summary.summary, summary.upto_seq)
-        return _summarized(transcript, run_id, told, entries)
+        messages = (_summary_message(transcript, summary), *_messages(transcript, entries))
+        return _with_saved_files(transcript, run_id, messages)
     history = _from_history(transcript.runs[run_id].history or ())
     return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
 
@@ -100,8 +105,7 @@ class KeptContext:
             return context_for(transcript, run_id)
         messages = (*self._messages, *_messages(transcript, self._shown(transcript, rest)))
         if self._summary is not None:
-            told = _with_kept(transcript, self._summary.summary, self._summary.upto_seq)
-            messages = (UserMessage(SUMMARY_MARK + told), *messages)
+            messages = (_summary_message(transcript, self._summary), *messages)
         return _with_saved_files(transcript, run_id, messages)
 
     def _catch_up(self, transcript: Transcript, run: RunView) -> None:
@@ -179,24 +183,48 @@ def _is_final(run: RunView, entry: Entry) -> bool:
     return run.has_begun and not (isinstance(entry, _OUTPUT) and entry.call_id == run.call_id)
 
 
-def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
-    """Return `context_for` with this summary in place of everything up to `upto_seq`."""
-    _, entries = since_summary(transcript, run_id)
-    told = _with_kept(transcript, summary, upto_seq)
-    return _summarized(transcript, run_id, told, [entry for entry in entries if entry.seq > upto_seq])
-
-
-def _with_kept(transcript: Transcript, summary: str, upto_seq: int) -> str:
-    """Return the summary with the kept events up to it: later ones are among the messages that follow."""
-    kept = [event for seq, event in transcript.kept if seq <= upto_seq]
-    return "\n\n".join([summary, *after_summary(kept)])
-
-
-def _summarized(
-    transcript: Transcript, run_id: str, summary: str, entries: Iterable[Entry]
-) -> tuple[Message, ...]:
-    messages = (UserMessage(SUMMARY_MARK + summary), *_messages(transcript, entries))
+def context_with(transcript: Transcript, run_id: str, summary: Notice) -> tuple[Message, ...]:
+    """Return `context_for` with this summary in place of everything up to its `upto_seq`."""
+    entries = _after(transcript, summary, since_summary(transcript, run_id)[1])
+    messages = (_summary_message(transcript, summary), *_messages(transcript, entries))
     return _with_saved_files(transcript, run_id, messages)
+
+
+def _summary_message(transcript: Transcript, summary: Notice) -> UserMessage:
+    """The summary, then what people pinned, then the kept events up to it: later ones are in messages."""
+    kept = [event for seq, event in transcript.kept if seq <= summary.upto_seq]
+    found = (pinned_message(transcript, id_) for id_ in summary.pinned)
+    # A message that was tried again is among the messages that follow.
+    pinned = [one for one in found if one is not None and one.seq <= summary.upto_seq]
+    texts = [f"{PINNED}\n{'USER' if one.is_person else 'ASSISTANT'}: {one.text}" for one in pinned]
+    told = "\n\n".join([summary.summary, *texts, *after_summary(kept)])
+    return UserMessage(SUMMARY_MARK + told, tuple(part for one in pinned for part in one.parts))
+
+
+class PinnedMessage(Struct, frozen=True):
+    """A message or an answer that a person pinned."""
+
+    seq: int
+    text: str
+    is_person: bool
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Estimated."""
+        return UserMessage(self.text, self.parts).tokens
+
+
+def pinned_message(transcript: Transcript, id_: str) -> PinnedMessage | None:
+    """Return the message, or the answer of the run, with this id; None if it isn't in the transcript."""
+    person = transcript.placed.get(id_)
+    if person is not None:
+        return PinnedMessage(person.seq, person.message.text, is_person=True, parts=person.message.parts)
+    run = transcript.runs.get(id_)
+    if run is None or run.ending is None or not any(entry is run.ending for entry in transcript.entries):
+        return None
+    text = output(transcript, id_)
+    return PinnedMessage(run.ending.seq, text, is_person=False) if text.strip() else None
 
 
 def _with_saved_files(
@@ -270,7 +298,7 @@ def _begun(transcript: Transcript, entries: list[Entry]) -> list[Entry]:
 def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry]) -> Notice | None:
     """A summary made for a run with its own history doesn't cover the session's messages."""
     for entry in reversed(entries):
-        if isinstance(entry, Notice) and entry.notice == "compacted":
+        if isinstance(entry, Notice) and entry.notice == "compacted" and not entry.is_reverted:
             own = entry.run_id == run.run_id
             if own or transcript.runs[entry.run_id].history is None:
                 return entry
@@ -389,11 +417,14 @@ def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:
     # thinking alone is not a message, and providers reject it as one
     if all(isinstance(item, Thought) for item in answer.items):
         return []
-    results = (_result(card, transcript.runs[card.run_id]) for card in answer.cards)
+    results = (tool_message(card, transcript.runs[card.run_id]) for card in answer.cards)
     return [AssistantMessage(tuple(answer.items)), *results]
 
 
-def _result(card: ToolCard, run: RunView) -> ToolMessage:
+def tool_message(card: ToolCard, run: RunView) -> ToolMessage:
+    """The result of the tool call for the model, or a note in its place."""
+    if card.trimmed_seq:
+        return trimmed_message(card)
     if card.state == "ended":
         advice = run.advice.get(card.tool_call_id, "")
         text = f"{card.result}\n{advice}" if advice else card.result
@@ -401,3 +432,9 @@ def _result(card: ToolCard, run: RunView) -> ToolMessage:
     started = NO_RESULT_YET if run.ending is None else NO_RESULT
     text = started if card.state == "started" else NOT_RUN
     return ToolMessage(card.tool_call_id, card.name, text, ok=False)
+
+
+def trimmed_message(card: ToolCard) -> ToolMessage:
+    """The note in place of a result that was removed."""
+    note = TRIMMED.format(chars=len(card.result), seq=card.seq)
+    return ToolMessage(card.tool_call_id, card.name, note, card.ok)

@@ -24,7 +24,16 @@ from holdfast.values import (
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
 NoticeKind: TypeAlias = Literal[
-    "switched", "gated", "resumed", "compacted", "steered", "saved", "goal", "noted"
+    "switched",
+    "gated",
+    "resumed",
+    "compacted",
+    "trimmed",
+    "not_compacted",
+    "steered",
+    "saved",
+    "goal",
+    "noted",
 ]
 
 
@@ -97,6 +106,7 @@ class ToolCard(_RunEntry, kw_only=True):
     parts: tuple[Part, ...] = ()
     blob: str = ""
     ms: int = 0
+    trimmed_seq: int = 0  # the event since which the model no longer sees the result
 
     @property
     def output(self) -> str:
@@ -135,6 +145,8 @@ class Notice(_RunEntry, kw_only=True):
     until_ms: int = 0
     upto_seq: int = 0
     summary: str = ""
+    pinned: tuple[str, ...] = ()  # what follows a summary word for word
+    is_reverted: bool = False  # a compaction or trimming that a person undid
 
     @property
     def told(self) -> str:

@@ -25,6 +25,8 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.CallGated,
     e.TargetSwitched,
     e.ContextCompacted,
+    e.ContextTrimmed,
+    e.ContextCompactionFailed,
     e.AttachmentsSaved,
     e.ContextRead,
     e.ContextSet,

@@ -271,9 +271,25 @@ def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
     text = "Earlier messages were summarized for the model."
     if event.tokens_before:
         text = f"{text[:-1]}: about {event.tokens_before:,} → {event.tokens_after:,} tokens."
+    if event.failure:
+        text = f"{text[:-1]}, without a summary by a model: {event.failure}"
     compacted = notice(run, seq, event, kind="compacted", text=text)
     compacted.upto_seq, compacted.summary = event.upto_seq, event.summary
+    compacted.pinned = event.pinned
     return compacted
+
+
+def _trimmed(run: RunView, seq: int, event: e.ContextTrimmed) -> Notice:
+    count = len(event.results)
+    results = "1 old tool result" if count == 1 else f"{count} old tool results"
+    saved = f"about {event.tokens_before:,} → {event.tokens_after:,} tokens"
+    text = f"The model no longer sees {results}: {saved}."
+    return notice(run, seq, event, kind="trimmed", text=text)
+
+
+def _not_compacted(run: RunView, seq: int, event: e.ContextCompactionFailed) -> Notice:
+    text = f"The conversation couldn't be summarized, so the model still sees all of it. {event.failure}"
+    return notice(run, seq, event, kind="not_compacted", text=text)
 
 
 def _saved(run: RunView, seq: int, event: e.AttachmentsSaved) -> Notice:
@@ -340,6 +356,8 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.TargetSwitched: _switched,
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
+        e.ContextTrimmed: _trimmed,
+        e.ContextCompactionFailed: _not_compacted,
         e.AttachmentsSaved: _saved,
         e.ContextRead: _context_read,
         e.ContextNoted: _noted,

@@ -330,6 +330,9 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
     {
         e.SessionCreated: _created,
         e.RelayCalled: _apart,
+        e.ContextReverted: _apart,
+        e.MessagePinned: _apart,
+        e.MessageUnpinned: _apart,
         e.ParentTold: _parent_told,
         e.MemoryProposed: _apart,
         e.MemoryWritten: _apart,

@@ -167,7 +167,12 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),
-        e.ContextCompacted: lambda event: f"up to {event.upto_seq}",
+        e.ContextCompacted: lambda event: (
+            f"up to {event.upto_seq}" + (event.failure and f": {event.failure}")
+        ),
+        e.ContextTrimmed: lambda event: f"{len(event.results)} tool results",
+        e.ContextCompactionFailed: lambda event: event.failure,
+        e.ContextReverted: lambda event: f"{event.reverted_seq}",
         e.AttachmentsSaved: lambda event: ", ".join(file.path or file.name for file in event.files),
         **TIMELINE_TEXTS,
     }

@@ -53,6 +53,9 @@ class Transcript(Struct):
     # Events that features need later, with their seq.
     kept: list[tuple[int, e.Event]] = field(default_factory=list[tuple[int, e.Event]])
     context: "SystemContext | None" = None  # rewinds don't change it
+    shortened: "dict[int, Shortened]" = field(default_factory=dict[int, "Shortened"])  # by the event's seq
+    pins: dict[str, None] = field(default_factory=dict[str, None])  # ids of messages, and of runs: answers
+    uncompacted_tokens: int = 0  # of the context when a summary failed; 0 if another one succeeded since
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
     def shown_parts(self, run_id: str) -> dict[str, str]:
@@ -79,7 +82,14 @@ class SystemContext(Struct, frozen=True):
     parts: Mapping[str, str]  # digests, by name
     tools_digest: str
     model: str
-    is_summarized: bool = False  # a summary followed, so the next call isn't a continuation anyway
+    broken: str = ""  # what changed the messages since, so that the next call isn't a continuation anyway
+
+
+class Shortened(Struct):
+    """A compaction or trimming, and who reverted it, if someone did."""
+
+    event: e.ContextCompacted | e.ContextTrimmed
+    reverted: e.ContextReverted | None = None
 
 
 class Undone(Struct, frozen=True):
@@ -351,9 +361,56 @@ def _noted(transcript: Transcript, seq: int, event: e.ContextNoted) -> None:
 
 
 def _compacted(transcript: Transcript, seq: int, event: e.ContextCompacted) -> None:
-    if transcript.context is not None:
-        transcript.context = replace(transcript.context, is_summarized=True)
+    transcript.shortened[seq] = Shortened(event)
+    _break(transcript, "compaction")
     _of_run(transcript, seq, event)
+
+
+def _trimmed(transcript: Transcript, seq: int, event: e.ContextTrimmed) -> None:
+    transcript.shortened[seq] = Shortened(event)
+    _break(transcript, "trimming")
+    _of_run(transcript, seq, event)
+    for result in event.results:
+        run = transcript.runs.get(result.run_id)
+        card = run.tools.get(result.tool_call_id) if run is not None else None
+        if card is not None:
+            card.trimmed_seq = seq
+    transcript.entries = transcript.entries[:]
+
+
+def _break(transcript: Transcript, why: str) -> None:
+    """Note that the messages for the model have changed, so that prompt caches can't help."""
+    transcript.uncompacted_tokens = 0
+    if transcript.context is not None:
+        transcript.context = replace(transcript.context, broken=why)
+
+
+def _reverted(transcript: Transcript, _: int, event: e.ContextReverted) -> None:
+    shortened = transcript.shortened.get(event.reverted_seq)
+    if shortened is None or shortened.reverted is not None:
+        return
+    shortened.reverted = event
+    _break(transcript, "revert")
+    for run in transcript.runs.values():
+        for entry in run.entries:
+            if isinstance(entry, ToolCard) and entry.trimmed_seq == event.reverted_seq:
+                entry.trimmed_seq = 0
+            elif isinstance(entry, Notice) and entry.seq == event.reverted_seq:
+                entry.is_reverted = True
+    transcript.entries = transcript.entries[:]
+
+
+def _not_compacted(transcript: Transcript, seq: int, event: e.ContextCompactionFailed) -> None:
+    transcript.uncompacted_tokens = event.tokens
+    _of_run(transcript, seq, event)
+
+
+def _pinned(transcript: Transcript, _: int, event: e.MessagePinned) -> None:
+    transcript.pins[event.message_id or event.answer_of] = None
+
+
+def _unpinned(transcript: Transcript, _: int, event: e.MessageUnpinned) -> None:
+    transcript.pins.pop(event.message_id or event.answer_of, None)
 
 
 def _keep(transcript: Transcript, seq: int, event: e.Event) -> None:
@@ -399,6 +456,11 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.ContextSet: _context_set,
         e.ContextNoted: _noted,
         e.ContextCompacted: _compacted,
+        e.ContextTrimmed: _trimmed,
+        e.ContextCompactionFailed: _not_compacted,
+        e.ContextReverted: _reverted,
+        e.MessagePinned: _pinned,
+        e.MessageUnpinned: _unpinned,
         **dict.fromkeys(KEPT, _keep),
     }
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from holdfast.agent.compaction import ASK
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -82,6 +83,8 @@ class DemoScripts:
             return [SayWords("I propose this.", PACE_S), CallTool(UPDATE_PLAN, {"steps": DEMO_PLAN})]
         if (part := DEMO_TASKS.get(said.strip())) is not None:
             return part(messages[-1].role == "tool")
+        if said.startswith(ASK):
+            return [SayWords("## Task\nTo see what the demo model says.\n\n## Open\nNone", PACE_S)]
         if said.startswith("[Sub-agent "):
             return [SayWords(f"I have heard from my sub-agent:\n\n> {said.splitlines()[-1][:200]}", PACE_S)]
         if messages and messages[-1].role == "tool":

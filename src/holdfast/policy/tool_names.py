@@ -28,6 +28,7 @@ ASK_USER = "ask_user"
 UPDATE_PLAN = "update_plan"
 FINISH_GOAL = "finish_goal"
 SEARCH_SESSIONS = "search_sessions"
+READ_RESULT = "read_result"
 DELEGATE = "delegate"
 CHILD_STATUS = "child_status"
 CHILD_WAIT = "child_wait"
@@ -80,6 +81,7 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         SEND_FILE: "read",  # to the person who talks with the agent
         FETCH_URL: "fetch",
         ASK_USER: "free",
+        READ_RESULT: "free",
         DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
         CHILD_STATUS: "free",
         CHILD_WAIT: "free",

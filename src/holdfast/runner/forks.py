@@ -70,6 +70,8 @@ def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
             return replace(event, to_seq=bisect_right(seqs, event.to_seq))
         case e.ContextCompacted():
             return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
+        case e.ContextReverted():
+            return replace(event, reverted_seq=bisect_right(seqs, event.reverted_seq))
         case _:
             return event
 

@@ -223,7 +223,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
     where = CallTool(ASK_USER, {"text": "Which file?"})
-    answers = [[Say(one)] for one in ("second", "third", "third again", "it was all about hosts")]
+    answers = [[Say(one)] for one in ("second", "third", "third again", "## Task\nit was all about hosts")]
     script = [[Say("first"), Wait(gate)], *answers, [ask], [where], [Say("fourth")]]
     async with ChaosServer(*script) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)

@@ -137,7 +137,9 @@ async def test_a_relayed_models_tokens_are_its_providers_or_an_estimate() -> Non
 async def test_a_compaction_is_sent_back_in_place_of_the_conversation() -> None:
     """P4: a summary that fails is an error, and the stored conversation is as it was."""
     async with (
-        ChaosServer([Say("Paris.")], [Say("We spoke of Paris.")], [Say("Yes.")], [Say("Still.")]) as chaos,
+        ChaosServer(
+            [Say("Paris.")], [Say("## Task\nWe spoke of Paris.")], [Say("Yes.")], [Say("Still.")]
+        ) as chaos,
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
@@ -168,7 +170,7 @@ async def test_a_compaction_is_sent_back_in_place_of_the_conversation() -> None:
 async def test_a_compaction_takes_items_and_fails_honestly() -> None:
     items: Any = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     async with (
-        ChaosServer([Say("Short.")], [server_error()], after_last="repeat") as chaos,
+        ChaosServer([Say("## Task\nShort.")], [server_error()], after_last="repeat") as chaos,
         served(replace(target_of(chaos), retry=replace(target_of(chaos).retry, attempts_max=1))) as server,
         client_of(server) as client,
     ):

@@ -191,7 +191,7 @@ async def test_what_a_compaction_thinks_is_no_part_of_the_answer() -> None:
     async with (
         ChaosServer(
             [Say("a story " * 300)],
-            [Think("private thoughts about the summary"), Say("a summary")],
+            [Think("private thoughts about the summary"), Say("## Task\na summary")],
             [Think("hm"), Say("the end")],
             after_last="repeat",
         ) as chaos,

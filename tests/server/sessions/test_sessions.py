@@ -186,7 +186,7 @@ async def test_a_fork_can_retry_a_run_that_it_inherited_and_the_source_stays_as_
 async def test_a_conversation_is_compacted_on_request_and_once_per_key() -> None:
     """P2, P12: the response names a run; what can't be compacted gets a clear error."""
     async with (
-        ChaosServer([Say("one")], [Say("in short")], [Say("two")]) as chaos,
+        ChaosServer([Say("one")], [Say("## Task\nin short")], [Say("two")]) as chaos,
         served(target_of(chaos)) as server,
     ):
         status, answer = await server.post("/api/sessions/none/compact", {})
