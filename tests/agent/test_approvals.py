@@ -408,7 +408,7 @@ async def test_an_answer_counts_for_one_call_also_if_the_model_repeats_an_id_tha
             chaos, Effect("act", done), Look("look", []), judge=asks_about("act"), context_window=3_000
         ) as world,
     ):
-        await send(world)
+        await send(world, "long ago " * 200)
         answering = asyncio.create_task(people(world, "s"))
         log = await world.until("s", e.RunEnded)
         answering.cancel()

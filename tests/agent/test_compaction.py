@@ -138,7 +138,7 @@ async def test_the_history_that_came_with_a_run_is_part_of_its_summary() -> None
         return [Say("I look"), CallTool("look")]
 
     history = (
-        HistoryMessage(role="user", content="my cat is called Mia"),
+        HistoryMessage(role="user", content="my cat is called Mia " * 60),
         HistoryMessage(role="assistant", content="a fine name"),
         HistoryMessage(role="tool", content="age: 7"),
     )
@@ -166,7 +166,7 @@ async def test_a_summary_made_for_a_history_says_nothing_about_the_session() -> 
         is_first = "look" in str(messages(request)[-1]["content"]) and not called
         return [Say("I look"), CallTool("look")] if is_first else [Say("done")]
 
-    history = (HistoryMessage(role="user", content="told elsewhere"),)
+    history = (HistoryMessage(role="user", content="told elsewhere " * 90),)
     async with (
         ChaosServer(choose=script) as chaos,
         process(chaos, Look("look", []), context_window=3_000) as world,
@@ -188,7 +188,7 @@ async def test_a_cut_answer_is_continued_where_our_own_count_has_it_summed_up() 
     cut = [Say("first half " * 900), Finish("length")]
     scripts = [[Say("yes")], cut, [Say(SUMMARY)], [Say("second half")]]
     async with ChaosServer(*scripts) as chaos, process(chaos, context_window=3_000) as world:
-        await send(world, "long ago " * 50)
+        await send(world, "long ago " * 200)
         await world.until("s", e.RunEnded)
         await send(world, "now")
         log = await world.until("s", e.RunEnded, times=2)

@@ -34,7 +34,7 @@ NEAR = 0.8  # of the window; past this, the next answer may not fit
 KEPT = 0.25  # of the window; this much stays unchanged
 TRIMMED_TO = 0.6  # of the window; if trimming leaves more, the next one would follow too soon
 TRIMMED_CHARS_MIN = 1_000  # shorter results stay
-RETRIED_AFTER = 0.05  # of the window; a failed summary is tried again after this much more
+RETRIED_AFTER = 0.05  # of the window; after a failed summary, this much must be added before the next one
 SUMMARIZED_CHARS_MIN = 1_000  # a summary of less saves nothing
 PIECE_CHARS_MAX = 4_000
 FILES_MAX = 50
@@ -75,7 +75,8 @@ async def compact(view: SharedFold, log: RunLog, deps: AgentDeps, *, tokens: int
     if await _trim(view, log, tokens=tokens, goal=int(TRIMMED_TO * deps.context_window), deps=deps):
         return True
     entries = _older(view, log.run_id, kept_chars=_kept_chars(deps))
-    if sum(map(_chars, entries)) < SUMMARIZED_CHARS_MIN:
+    earlier = _earlier(view, log.run_id, room_chars=_kept_chars(deps))
+    if not entries or sum(map(_chars, entries)) + len(earlier) < SUMMARIZED_CHARS_MIN:
         return False
     summary = await _summarize(view, log, deps, entries=entries, ask=ASK)
     if isinstance(summary, _Summary):
@@ -272,13 +273,13 @@ def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]
     _, shown = since_summary(view.transcript, run_id)
     entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
     # The provider's window may be smaller than we think, so at least half must go.
-    kept_chars = min(kept_chars, sum(map(_chars, entries)) // 2)
+    half_chars = sum(map(_chars, entries)) // 2
+    kept_chars = min(kept_chars, half_chars)
     kept, cut = 0, len(entries)
     while cut and (cut == len(entries) or kept + _chars(entries[cut - 1]) <= kept_chars):
         cut -= 1
         kept += _chars(entries[cut])
-    while cut and _same_call(entries[cut - 1], entries[cut]):
-        cut -= 1
+    cut = _between_calls(entries, cut, half_chars)
     while 0 < cut < len(entries) and isinstance(entries[cut], Ending):
         cut += 1  # otherwise a request that came to nothing would be summarized as still open
     return entries[:cut]
@@ -294,6 +295,17 @@ def _earlier(view: SharedFold, run_id: str, *, room_chars: int) -> str:
     piece_chars = _piece_chars(len(said), room_chars)
     lines = [f"{_SPEAKERS[message.role]}: {_short(message.content, piece_chars)}\n\n" for message in said]
     return "".join(lines)[-room_chars:]
+
+
+def _between_calls(entries: Sequence[Entry], cut: int, half_chars: int) -> int:
+    """Move the cut before the call that it splits; after the call if less than half would go otherwise."""
+    begin = end = cut
+    while begin and end < len(entries) and _same_call(entries[begin - 1], entries[end]):
+        begin -= 1
+    while begin < end < len(entries) and _same_call(entries[end - 1], entries[end]):
+        end += 1
+    goes = sum(map(_chars, entries[:begin]))
+    return begin if goes >= half_chars or end == len(entries) else end
 
 
 def _same_call(one: Entry, other: Entry) -> bool:

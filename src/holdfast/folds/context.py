@@ -194,7 +194,7 @@ def _summary_message(transcript: Transcript, summary: Notice) -> UserMessage:
     """The summary, then what people pinned, then the kept events up to it: later ones are in messages."""
     kept = [event for seq, event in transcript.kept if seq <= summary.upto_seq]
     found = (pinned_message(transcript, id_) for id_ in summary.pinned)
-    # A message that was tried again is among the messages that follow.
+    # After a retry, the message is among those that follow.
     pinned = [one for one in found if one is not None and one.seq <= summary.upto_seq]
     texts = [f"{PINNED}\n{'USER' if one.is_person else 'ASSISTANT'}: {one.text}" for one in pinned]
     told = "\n\n".join([summary.summary, *texts, *after_summary(kept)])
