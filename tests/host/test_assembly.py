@@ -82,7 +82,7 @@ url = "https://a.example/mcp?key=query-0123456789abcdef&toolset=repositories-and
 headers = { Authorization = "Bearer header-0123456789abcdef", Accept = "application/json", X-Api-Key = " ", \
 X-Thing = "thing-0123456789abcdef", X-Mode = "fast", X-Title = "https://app.example.com/a" }
 """
-    assert set(mcp_secrets_of(loaded(text).settings)) == {
+    assert set(mcp_secrets_of(loaded(text).settings.mcp_servers)) == {
         "ghp_0123456789abcdef",
         "hunter2hunter2",
         "word-0123456789abcdef",

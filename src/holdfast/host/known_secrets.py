@@ -1,10 +1,10 @@
 """The secrets that a configuration contains: of targets, MCP servers and the server itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl, urlsplit
 
 from holdfast.config.secret_values import command_parts
-from holdfast.config.settings import Settings
+from holdfast.config.settings import McpServerSettings, Settings
 from holdfast.config.target_secrets import is_secret_header, names_secret, secrets_of, without_scheme
 from holdfast.config.value_formats import database_secrets
 
@@ -12,7 +12,7 @@ from holdfast.config.value_formats import database_secrets
 def known_secrets(settings: Settings) -> Iterator[str]:
     """Every secret in the configuration; the key that the first start makes is in a file instead."""
     yield from secrets_of(settings.model_targets())
-    yield from mcp_secrets_of(settings)
+    yield from mcp_secrets_of(settings.mcp_servers)
     yield from (str(key) for key in settings.server.api_keys or ())
     yield from filter(None, [str(settings.web_search.api_key)])
     for channel in settings.channels:
@@ -23,9 +23,9 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     yield from filter(None, [str(settings.server.blob_store.secret_access_key)])
 
 
-def mcp_secrets_of(settings: Settings) -> Iterator[str]:
+def mcp_secrets_of(servers: Iterable[McpServerSettings]) -> Iterator[str]:
     """The keys that MCP servers are given; a server may repeat one in an error."""
-    for server in settings.mcp_servers:
+    for server in servers:
         named = [*server.env.items(), *parse_qsl(urlsplit(server.url).query)]
         given = [str(value) for name, value in named if names_secret(name)]
         headers = [(name, str(value).strip()) for name, value in server.headers.items()]

@@ -48,6 +48,7 @@ class ToolsContext(Struct, frozen=True):
     environment: Mapping[str, str]  # of child processes, without secrets
     kept_out: tuple[str, ...]  # paths that no tool opens
     sandbox: "Callable[[], Sandbox]"  # blocks until it's tested
+    connect_s: float = 0.0  # how long to wait until all servers are connected; 0: they connect meanwhile
 
 
 class DoctorContext(Struct, frozen=True):

@@ -99,6 +99,14 @@ class McpServers:
                 for offer in self._offers:
                     await offer.server.settled.wait()
 
+    async def insist_on_all(self, *, within_s: float) -> None:
+        """Wait until each server is connected; raises BadMcpServer if one isn't."""
+        await self.settled(within_s=within_s)
+        for status in self.status():
+            if status.state != "connected":
+                why = status.why or f"it didn't connect within {within_s:g} s"
+                raise BadMcpServer(f"MCP server {status.name!r} isn't available: {why}")
+
 
 class _Offer:
     """A server's tools as offered to the model, rebuilt when its list changes."""

@@ -144,7 +144,10 @@ class McpTools(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_session_tools(context: ToolsContext) -> AsyncGenerator[McpTools]:
-    """Connect the configured servers, and accept client-supplied ones."""
+    """Connect the configured servers, and accept client-supplied ones.
+
+    Raises BadMcpServer if all of them must be connected, and one isn't in time.
+    """
     data_dir, servers = str(context.settings.data_dir), context.settings.mcp_servers
     connect = partial(_servers, context)
     async with AsyncExitStack() as stack:
@@ -154,6 +157,8 @@ async def open_session_tools(context: ToolsContext) -> AsyncGenerator[McpTools]:
 
             configs = [mcp_config(server) for server in servers]
             configured = await stack.enter_async_context(await asyncio.to_thread(connect, data_dir, configs))
+            if context.connect_s:
+                await configured.insist_on_all(within_s=context.connect_s)
         of_clients = ClientServers(
             lambda owner, configs: connect(f"{data_dir}/{owner}", configs), context.clock
         )
