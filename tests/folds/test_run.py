@@ -25,6 +25,7 @@ from holdfast.values import (
     ClientToolResult,
     Failure,
     RunSettings,
+    ToolEnding,
 )
 from strategies.legal_logs import Log
 
@@ -312,6 +313,27 @@ def test_a_call_belongs_to_its_owner_and_without_one_to_whoever_has_the_name() -
     ):
         call = run_of(*queued, replace(TOOL_ASKED, name=name, owner=owner)).tools["t1"]
         assert (call.own_tool, call.owner) == (own_tool, "holdfast" if own_tool else "client")
+
+
+def test_failures_in_a_row_are_counted_by_tool_and_without_denials() -> None:
+    def call(number: int, name: str, *, ok: bool, ending: ToolEnding = "finished") -> tuple[e.Event, ...]:
+        id_ = f"t{number}"
+        return (
+            replace(TOOL_ASKED, tool_call_id=id_, name=name),
+            replace(TOOL_ENDED, tool_call_id=id_, ok=ok, ending=ending),
+        )
+
+    run = run_of(
+        *RUNNING,
+        *call(1, "shell", ok=False),
+        *call(2, "shell", ok=True),
+        *call(3, "shell", ok=False),
+        *call(4, "other", ok=True),
+        *call(5, "shell", ok=False, ending="denied"),
+        *call(6, "shell", ok=False, ending="not_started"),
+        replace(TOOL_ASKED, tool_call_id="t7"),
+    )
+    assert [run.failures_in_a_row(name) for name in ("shell", "other", "none")] == [2, 0, 0]
 
 
 def test_a_tool_may_start_again_after_a_crash() -> None:

@@ -83,6 +83,7 @@ MODE_CHANGED = (
     "Not run: the user switched to a stricter permission mode while this was being decided. Call it again."
 )
 CLIENT_IN_PLAN_MODE = "Not run: the session is in plan mode, where you can only read."
+USED_UP = "Not run: {name} failed {times}, so this run can't call it any more. Continue without it."
 CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
@@ -199,6 +200,9 @@ class ToolCalls:
             return _not_run(why)
         if tool is None:
             return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
+        most = tool.traits.failures_max
+        if most and call.started is None and run.failures_in_a_row(asked.name) >= most:
+            return _not_run(USED_UP.format(name=asked.name, times="once" if most == 1 else f"{most} times"))
         can_repeat = tool.traits.read_only or (tool.traits.idempotent and self._mode != "plan")
         if call.started is not None and not can_repeat:
             why = await offload(why_daemons_hide)

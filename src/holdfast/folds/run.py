@@ -176,6 +176,16 @@ class Run(Struct):
         """Asks that can still be answered."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
 
+    def failures_in_a_row(self, tool: str) -> int:
+        """Return how many of the last calls of our tool failed; those that no one allowed don't count."""
+        count = 0
+        for call in reversed(self.tools.values()):
+            if call.own_tool == tool and call.ended is not None:
+                if call.ended.ok:
+                    break
+                count += call.ended.ending not in {"denied", "expired", "no_approver"}
+        return count
+
     @property
     def person_asks(self) -> dict[str, AskStatus]:
         """Return all requests of the run and its sub-agents at all levels."""

@@ -26,6 +26,9 @@ class ToolTraits(Struct, frozen=True):
     parallel_safe: bool = False  # can run in parallel with other calls of the same turn
     patience_s: float = 180.0  # how long one call may take
     place: ToolPlace = "node"
+    failures_max: int = (
+        0  # failed calls in a row of one run, after which further calls are refused; 0: no limit
+    )
 
 
 class ToolResult(Struct, frozen=True):
