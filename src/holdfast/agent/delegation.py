@@ -6,8 +6,10 @@ finds the sub-agent that it made.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from msgspec.structs import asdict, replace
 
@@ -38,7 +40,15 @@ from holdfast.policy.tool_names import (
 )
 from holdfast.racing import wait_through_cancel
 from holdfast.tools.arguments import BadArguments, parsed
-from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
+from holdfast.tools.children import (
+    ChildArgs,
+    DelegateArgs,
+    NamedTask,
+    StatusArgs,
+    SteerArgs,
+    TailArgs,
+    WaitArgs,
+)
 from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
 from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings, asks_less
@@ -47,6 +57,21 @@ _log = logging.getLogger(__name__)
 
 KEPT_MS = 10 * 365 * 86_400_000
 PREFIX = "agent-"
+# The settings that are about the client's own request, as a sub-agent has them.
+_OWN_REQUEST: Mapping[str, Any] = MappingProxyType(
+    {
+        "on_disconnect": "",
+        "metadata": {},
+        "output": None,
+        "client_tools": (),
+        "tool_choice": "",
+        "client": "",
+        "purpose": "answer",
+        "plan_first": False,
+        "goal": False,
+        "takes_files": False,
+    }
+)
 SUB_AGENT = (
     "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
     "the task alone, and put everything that it needs to know into your last answer."
@@ -92,7 +117,7 @@ class Delegation:
         args = asked.args
         match asked.name:
             case name if name == DELEGATE:
-                return await self._delegate(parsed(DelegateArgs, args), call, tools)
+                return await self._delegate(self._task(args), call, tools)
             case name if name == CHILD_STATUS:
                 return await self._status(parsed(StatusArgs, args))
             case name if name == CHILD_WAIT:
@@ -104,6 +129,12 @@ class Delegation:
             case name:
                 assert name == CHILD_STOP, "there is no other tool for sub-agents"
                 return await self._stop(parsed(ChildArgs, args), call)
+
+    def _task(self, args: Mapping[str, object]) -> DelegateArgs:
+        """Return the task; the tool has checked the name of an agent that is described in advance."""
+        if not self._deps.agents:
+            return parsed(DelegateArgs, args)
+        return NamedTask(task=str(args["task"]), agent=str(args["agent"]))
 
     async def wait_at_the_end(self) -> None:
         """If the model has finished, wait for its next background sub-agent, if any.
@@ -236,6 +267,15 @@ class Delegation:
         """Return the settings of the sub-agent's run, with no more rights than this run."""
         run = self._view.run(self._log.run_id)
         own = run.settings
+        if isinstance(args, NamedTask):
+            named = self._deps.agents[args.agent]
+            return replace(
+                own,
+                model=named.model or own.model,
+                instructions=named.instructions,
+                tools=named.tools or NO_TOOLS,
+                **_OWN_REQUEST,
+            )
         names = [spec.name for spec in tools.specs()]
         if unknown := [name for name in args.tools or () if name not in names]:
             raise BadArguments(f"You have no tool {unknown[0]!r} to give. Yours are: {', '.join(names)}.")
@@ -250,17 +290,7 @@ class Delegation:
             model=args.target or own.model,
             instructions="\n\n".join(text for text in (own.instructions, args.instructions) if text.strip()),
             tools=allowed,
-            # These are about the client's own request.
-            on_disconnect="",
-            metadata={},
-            output=None,
-            client_tools=(),
-            tool_choice="",
-            client="",
-            purpose="answer",
-            plan_first=False,
-            goal=False,
-            takes_files=False,
+            **_OWN_REQUEST,
         )
 
     async def _create(self, state: ChildState, args: DelegateArgs) -> None:

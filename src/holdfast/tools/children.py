@@ -5,7 +5,7 @@ They are described here like any tool; `agent/delegation.py` carries them out, b
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -64,6 +64,20 @@ class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
+class NamedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """A sub-agent that is described in advance; its tools are the only ones it has."""
+
+    instructions: str = ""
+    tools: tuple[str, ...] = ()
+    model: str = ""  # a target; empty is the parent's
+
+
+class NamedTask(DelegateArgs, frozen=True):
+    """A task for a sub-agent that is described in advance."""
+
+    agent: str = ""
+
+
 class ChildArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which sub-agent."""
 
@@ -118,6 +132,27 @@ class ChildTool(Tool):
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         return ToolResult("Sub-agents aren't available here.", ok=False, ending="not_started")
+
+
+def delegate_to(agents: Mapping[str, str]) -> ChildTool:
+    """The tool that delegates to agents which are described in advance: their names, and what they do."""
+    described = "\n".join(f"- {name}: {text}" for name, text in agents.items())
+    args = msgspec.defstruct(
+        "DelegateArgs",
+        [
+            ("agent", Literal[tuple(agents)]),
+            ("task", Annotated[_Text, Meta(description="All that it needs to know.")]),
+        ],
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+    return ChildTool(
+        DELEGATE,
+        "Delegate a self-contained task to one of these agents, and get its answer. It can't see this "
+        f"conversation. Calls in one answer run concurrently.\n{described}",
+        args=args,
+        traits=_SIDE_BY_SIDE,
+    )
 
 
 _LOOKS = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, place="anywhere")
