@@ -9,6 +9,7 @@ print(agent.run_sync("What is 2 + 3?").output)
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.config.settings import McpServerSettings
     from holdfast.embedding.agent import Agent
     from holdfast.embedding.approvals import PendingApproval
     from holdfast.embedding.errors import (
@@ -24,16 +25,19 @@ if TYPE_CHECKING:
         RunRefused,
         RunTruncated,
     )
+    from holdfast.embedding.instructions import InstructionsContext
+    from holdfast.embedding.model_settings import ModelSettings
     from holdfast.embedding.output_types import one_of
     from holdfast.embedding.prompts import Attachment
     from holdfast.embedding.questions import PendingQuestion
     from holdfast.embedding.results import Result
     from holdfast.embedding.runs import RunHandle
     from holdfast.embedding.sessions import AgentSession
+    from holdfast.embedding.sub_agents import SubAgent
     from holdfast.host.hidden_process import hide_process
     from holdfast.interfaces.tool import NobodyAnswered
     from holdfast.policy.verdicts import Deny
-    from holdfast.targets import Target
+    from holdfast.targets import Patience, Target
     from holdfast.tools.context import Retry, ToolContext
     from holdfast.tools.functions import tool
     from holdfast.values import Budget
@@ -49,8 +53,12 @@ __all__ = [
     "ConfigurationError",
     "Deny",
     "HoldfastError",
+    "InstructionsContext",
+    "McpServerSettings",
+    "ModelSettings",
     "NobodyAnswered",
     "OutputInvalid",
+    "Patience",
     "PendingApproval",
     "PendingQuestion",
     "Result",
@@ -61,6 +69,7 @@ __all__ = [
     "RunHandle",
     "RunRefused",
     "RunTruncated",
+    "SubAgent",
     "Target",
     "ToolContext",
     "__version__",
@@ -71,6 +80,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _NAMES_OF_MODULES = {
+    "config.settings": ("McpServerSettings",),
     "embedding.agent": ("Agent",),
     "embedding.approvals": ("PendingApproval",),
     "embedding.errors": (
@@ -86,16 +96,19 @@ _NAMES_OF_MODULES = {
         "RunRefused",
         "RunTruncated",
     ),
+    "embedding.instructions": ("InstructionsContext",),
+    "embedding.model_settings": ("ModelSettings",),
     "embedding.output_types": ("one_of",),
     "embedding.prompts": ("Attachment",),
     "embedding.questions": ("PendingQuestion",),
     "embedding.results": ("Result",),
     "embedding.runs": ("RunHandle",),
     "embedding.sessions": ("AgentSession",),
+    "embedding.sub_agents": ("SubAgent",),
     "host.hidden_process": ("hide_process",),
     "interfaces.tool": ("NobodyAnswered",),
     "policy.verdicts": ("Deny",),
-    "targets": ("Target",),
+    "targets": ("Patience", "Target"),
     "tools.context": ("Retry", "ToolContext"),
     "tools.functions": ("tool",),
     "values": ("Budget",),

@@ -12,7 +12,14 @@ Wire: TypeAlias = Literal["responses", "chat", "anthropic"]
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of silence in seconds, as configured: None is not given, 0 switches a watchdog off."""
+    """Lengths of silence in seconds, as configured: None is not given, 0 switches a watchdog off.
+
+    Example::
+
+        from holdfast import Agent, Patience
+
+        agent = Agent("ollama:qwen3", patience=Patience(first_event_s=20))
+    """
 
     connect_s: float | None = None
     upload_s: float | None = None

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import builtins
 import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -179,7 +180,7 @@ async def test_every_python_block_runs(
 async def _run_all(texts: list[str]) -> None:
     for text in texts:
         code = _compiled(text)
-        names: dict[str, Any] = {"__name__": "snippet"}
+        names: dict[str, Any] = {"__name__": "snippet", "__builtins__": builtins}
         sys.modules.pop("snippet", None)
         called = FunctionType(code, names)()
         if code.co_flags & CO_COROUTINE:

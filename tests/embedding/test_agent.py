@@ -18,6 +18,7 @@ from holdfast import (
     BudgetExceeded,
     ConfigurationError,
     HoldfastError,
+    McpServerSettings,
     RunCancelled,
     RunFailed,
     RunRefused,
@@ -46,6 +47,7 @@ from holdfast.tools.signatures import CannotBeTool
 
 UNTYPED: Any = Agent
 UNTYPED_BUDGET: Any = Budget
+MCP: Any = McpServerSettings
 UNTYPED_ATTACHMENT: Any = Attachment
 NOBODY = Target(name="main", wire="chat", base_url="http://127.0.0.1:9", model="m")
 
@@ -334,12 +336,33 @@ class Purse:
         (lambda: UNTYPED(NOBODY, store=" "), ConfigurationError, "store is empty"),
         (lambda: UNTYPED(NOBODY, store=5), TypeError, "not int"),
         (lambda: UNTYPED(NOBODY, tools=[add, add]), ConfigurationError, "Two tools are named 'add'"),
-        (lambda: UNTYPED(NOBODY, tools=[Purse().take]), CannotBeTool, "make it `async def`"),
         (lambda: UNTYPED(NOBODY, tools=[partial(add, 1)]), CannotBeTool, "neither a function nor a Tool"),
         (lambda: UNTYPED(NOBODY, tools=[Purse()]), CannotBeTool, "Purse object at .* neither a function"),
         (lambda: tool(name="no spaces please")(add), CannotBeTool, "can't be the name of a tool"),
         (lambda: UNTYPED(NOBODY, tools=add), TypeError, "tools is a list of functions"),
-        (lambda: UNTYPED(NOBODY, instructions=5), TypeError, "instructions is a text, and not 5"),
+        (lambda: UNTYPED(NOBODY, instructions=5), TypeError, "instructions is a text or a function"),
+        (
+            lambda: UNTYPED(NOBODY, instructions=lambda: "x"),
+            TypeError,
+            "instructions is called with one argument",
+        ),
+        (lambda: UNTYPED(NOBODY, patience=5), TypeError, "patience is a Patience"),
+        (lambda: UNTYPED(NOBODY, mcp_servers="x"), TypeError, "mcp_servers is a list of McpServerSettings"),
+        (lambda: UNTYPED(NOBODY, mcp_servers=["x"]), TypeError, "one of it is 'x'"),
+        (
+            lambda: UNTYPED(NOBODY, mcp_servers=[MCP(name="w", command="x")]),
+            TypeError,
+            "command of 'w' is a list",
+        ),
+        (
+            lambda: UNTYPED(NOBODY, mcp_servers=[MCP(name="w")]),
+            ConfigurationError,
+            "set either command or url",
+        ),
+        (lambda: UNTYPED(NOBODY, agents=5), TypeError, "agents is a list of SubAgents"),
+        (lambda: UNTYPED(NOBODY, agents=[5]), TypeError, "one of it is 5"),
+        (lambda: tool(retries=-1)(add), TypeError, "retries is a whole number from 0"),
+        (lambda: tool(patience_s=0)(add), TypeError, "patience_s is a number of seconds above 0"),
         (lambda: UNTYPED(NOBODY, budget=5), TypeError, "budget is a Budget"),
         (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is a function with one argument"),
         (lambda: UNTYPED(NOBODY, on_approval=lambda: True), TypeError, "on_approval is called with one"),
@@ -347,7 +370,7 @@ class Purse:
         (lambda: UNTYPED(NOBODY).session(5), TypeError, "session is the id"),
         (lambda: UNTYPED(NOBODY, on_question=Purse().__init__), TypeError, "on_question is called with one"),
     ],
-    ids=range(21),
+    ids=range(30),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str
@@ -490,3 +513,11 @@ async def test_an_agent_loads_the_runtime_only_when_it_opens() -> None:
     )
     out, _ = await process.communicate()
     assert out.decode().strip() == "set()"
+
+
+async def test_a_run_over_its_budget_names_the_argument_that_allows_more() -> None:
+    model = ScriptedModel([Call("add", a=1, b=1), Say("never")])
+    with pytest.raises(
+        BudgetExceeded, match=r"budget of 1 model answer\. .*session= .*budget=Budget\(turns=…\)"
+    ):
+        await Agent(model, tools=[add]).run("hello", budget=Budget(turns=1))

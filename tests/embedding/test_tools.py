@@ -20,7 +20,6 @@ from holdfast import (
 )
 from holdfast.events import ApprovalAnswered, ToolEnded, ToolOutput
 from holdfast.testing import Call, Gate, Hang, Say, ScriptedModel, Wait
-from holdfast.tools.signatures import CannotBeTool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -92,14 +91,75 @@ async def test_retry_tells_the_model_what_to_do() -> None:
     ]
 
 
-def test_a_synchronous_function_cannot_have_the_context() -> None:
-    with pytest.raises(CannotBeTool, match="Make it `async def`"):
-        tool(_with_context)
+async def test_a_closure_a_method_and_a_function_with_a_context_run_in_a_thread() -> None:
+    """P10: the event loop works meanwhile."""
+    loop_answers, seen = threading.Event(), list[str]()
+
+    class Counter:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def add(self, amount: int) -> int:
+            """Add to the counter."""
+            self.count += amount
+            return self.count
+
+    def wait(context: ToolContext[str]) -> str:
+        """Wait for the event loop."""
+        asyncio.run_coroutine_threadsafe(answer(), loop).result(60)
+        seen.append(context.deps)
+        return "waited" if loop_answers.is_set() else "alone"
+
+    async def answer() -> None:
+        loop_answers.set()
+
+    loop, counter = asyncio.get_running_loop(), Counter()
+    model = ScriptedModel([Call("add", amount=2), Call("wait"), Say("Done.")])
+    result = await Agent[str](model, tools=[counter.add, wait]).run("Count", deps="of the run")
+    assert [event.result for event in result.events if isinstance(event, ToolEnded)] == ["2", "waited"]
+    assert (counter.count, seen) == (2, ["of the run"])
 
 
-def _with_context(context: ToolContext) -> str:
-    """Do something."""
-    return context.run_id
+async def test_a_thread_that_a_stop_leaves_behind_is_told() -> None:
+    """P5: no thread can be killed, so the log says that it is still running."""
+    began, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        """Work until told."""
+        began.set()
+        over.wait(60)
+
+    try:
+        async with Agent(ScriptedModel([Call("work"), Hang()]), tools=[work]) as agent:
+            run = await agent.start("Work")
+            assert await asyncio.to_thread(began.wait, 60)
+            await run.stop()
+            (ended,) = [one.event async for one in run.events() if isinstance(one.event, ToolEnded)]
+        assert ended.ending == "killed"
+        assert "is still running" in ended.result
+    finally:
+        over.set()
+
+
+async def test_a_tool_that_failed_too_often_is_not_called_any_more() -> None:
+    calls = 0
+
+    @tool(retries=1)
+    async def guess(number: int) -> str:
+        """Guess."""
+        nonlocal calls
+        calls += 1
+        if number == 7:
+            return "right"
+        raise Retry("higher")
+
+    wrong = Call("guess", number=1)
+    model = ScriptedModel([wrong, Call("guess", number=7), wrong, wrong, Call("guess", number=7), Say("No.")])
+    result = await Agent(model, tools=[guess]).run("Guess")
+    ended = [event for event in result.events if isinstance(event, ToolEnded)]
+    assert [event.ok for event in ended] == [False, True, False, False, False]
+    assert ended[-1].result.startswith("Not run: guess failed 2 times, so this run can't call it any more.")
+    assert (calls, result.output) == (4, "No.")
 
 
 @tool(needs_approval=True)
@@ -137,6 +197,7 @@ async def test_the_program_decides_about_the_exact_action(verdict: Any, told: st
     assert [event.result for event in result.events if isinstance(event, ToolEnded)] == [told]
     (approval,) = asked
     assert approval.action.summary == 'pay {"cents":5}'
+    assert (approval.tool, approval.arguments) == ("pay", {"cents": 5})
     assert approval.run_id == result.run_id
     (answered,) = [event for event in result.events if isinstance(event, ApprovalAnswered)]
     assert answered.by == "on_approval"
@@ -196,12 +257,30 @@ async def test_a_plain_function_that_never_decides_does_not_keep_a_stop_waiting(
         decided.set()
 
 
+async def test_what_a_handler_does_to_the_arguments_changes_nothing() -> None:
+    """P8: what was shown is what runs."""
+
+    @tool(needs_approval=True)
+    async def send(to: list[str]) -> str:
+        """Send."""
+        return f"sent to {', '.join(to)}"
+
+    def decide(approval: PendingApproval) -> bool:
+        approval.arguments["to"].append("eve")
+        return True
+
+    model = ScriptedModel([Call("send", to=["ann"]), Say("Done.")])
+    result = await Agent(model, tools=[send], on_approval=decide).run("Send")
+    assert [event.result for event in result.events if isinstance(event, ToolEnded)] == ["sent to ann"]
+
+
 async def test_without_anybody_to_ask_the_run_waits_and_says_so() -> None:
     """P8: and the answer by id lets it go on."""
     agent = Agent(paying(), tools=[pay])
     with pytest.raises(ApprovalNeeded, match="waits for an approval") as needed:
         await agent.run("Pay 5 cents")
     assert needed.value.action.summary == 'pay {"cents":5}'
+    assert (needed.value.tool, needed.value.arguments) == ("pay", {"cents": 5})
     async with agent:
         run = await agent.attach(needed.value.run_id)
         with pytest.raises(ApprovalNeeded):

@@ -1,8 +1,7 @@
 """The agent: a model, instructions and tools, ready to run inside your own program."""
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -11,12 +10,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from holdfast.embedding.approvals import OnApproval, decide
+from holdfast.embedding.checks import (
+    insist_on_budget,
+    insist_on_no_loop,
+    insist_on_no_tool_child,
+    insist_on_patience,
+    insist_on_tools,
+    text_or_function,
+)
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.handlers import insist_on_handlers
+from holdfast.embedding.instructions import Instructions, InstructionsContext, written
 from holdfast.embedding.model_names import Model, models_of
+from holdfast.embedding.model_settings import ModelSettings, checked_settings
 from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
 from holdfast.embedding.parts import AgentParts, Configuration, TrustedTools, kept_in, registry_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
@@ -26,25 +37,38 @@ from holdfast.embedding.runs import RunHandle
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
 from holdfast.embedding.streams import RunStream
+from holdfast.embedding.sub_agents import SubAgent, team_of
 from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.interfaces.tool import Tool
+from holdfast.interfaces.tool import Tool, ToolCall
 from holdfast.tools.functions import FunctionTool
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Budget, RunSettings
 
 if TYPE_CHECKING:
+    from holdfast.config.settings import McpServerSettings
     from holdfast.host.runtime import Runner
     from holdfast.interfaces.clock import Clock
+    from holdfast.targets import Patience
 
 DepsT = TypeVar("DepsT", default=None)
 AgentTool: TypeAlias = Callable[..., object] | Tool
 OPEN_STATUSES: tuple[RunStatus, ...] = ("running", "stopping", "queued")
 OPEN_RUNS_MAX = 1_000
+
+
+class _RunRequest(Struct, Generic[OutputT, DepsT], frozen=True):
+    """A run to start: what the program asked for, checked."""
+
+    prompt: Prompt
+    session_id: str
+    output: OutputType[OutputT]
+    settings: RunSettings
+    deps: DepsT | None
 
 
 class Agent(Generic[DepsT]):
@@ -53,9 +77,13 @@ class Agent(Generic[DepsT]):
     - `model`: `"provider:model"` (the key comes from the provider's usual variable), a `Target` for anything
       else, or a list of those: the first is preferred, the others are fallbacks.
     - `tools`: typed functions with docstrings, or what `@tool` made of them.
+    - `mcp_servers`: MCP servers whose tools the agent gets. Each call of one needs an approval.
+    - `agents`: the `SubAgent`s that it can give tasks to.
+    - `model_settings`: temperature, effort and so on; `patience`: how long to wait for the models.
     - `store`: `"memory"`, or the path of a SQLite file. In a file, sessions outlive your program, and a run
       that a crash interrupted continues when an agent opens the file again.
-    - `instructions`: the whole prompt. Holdfast adds its own only to agents from `from_config`.
+    - `instructions`: the whole prompt, or a function that writes it for each run. Holdfast adds its own only
+      to agents from `from_config`.
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
     - `on_approval`: a function, async or not, that decides about calls of tools with `needs_approval`.
@@ -84,8 +112,12 @@ class Agent(Generic[DepsT]):
         self,
         model: "Model | Sequence[Model] | Configuration",
         *,
-        instructions: str = "",
+        instructions: "Instructions" = "",
         tools: "Iterable[AgentTool]" = (),
+        mcp_servers: "Iterable[McpServerSettings]" = (),
+        agents: "Iterable[SubAgent]" = (),
+        model_settings: "ModelSettings | None" = None,
+        patience: "Patience | None" = None,
         store: "str | Path" = "memory",
         workspace: "str | Path" = ".",
         budget: "Budget | None" = None,
@@ -94,20 +126,31 @@ class Agent(Generic[DepsT]):
         on_question: "OnQuestion | None" = None,
         clock: "Clock | None" = None,
     ) -> None:
-        _insist_on_types(instructions=instructions, tools=tools, budget=budget)
+        text, self._write = text_or_function(instructions)
+        insist_on_tools(tools)
+        insist_on_patience(patience)
+        insist_on_budget(budget)
         insist_on_handlers(on_approval=on_approval, on_question=on_question)
-        made = [self._tool(given) for given in tools]
+        self._models = () if isinstance(model, Configuration) else models_of(model, patience=patience)
+        self._settings = checked_settings(model_settings, self._models)
+        own = map(self._tool, tools)
+        self._team = team_of(own, agents, models=self._models, tool_of=self._tool)
+        made = self._team.tools
         asked_about = {one.spec.name for one in made if isinstance(one, FunctionTool) and one.needs_approval}
         judge = TrustedTools(frozenset(asked_about))
         registry = registry_of(made)
+        # Sub-agents have their own instructions.
+        self._text = text if self._team.agents else ""
         opened: Callable[[], AbstractAsyncContextManager[Runner]]
         if isinstance(model, Configuration):
             opened = model.opened(registry, judge, self._asked)
         else:
             parts = AgentParts(
-                models=models_of(model),
+                models=self._models,
                 registry=registry,
-                instructions=instructions,
+                mcp_servers=_servers(mcp_servers),
+                agents=self._team.agents,
+                instructions="" if self._team.agents else text,
                 workspace=Path(workspace).expanduser(),
                 kept=kept_in(store),
                 budget=budget or Budget(),
@@ -166,13 +209,19 @@ class Agent(Generic[DepsT]):
             configuration(path), tools=tools, deps=deps, on_approval=on_approval, on_question=on_question
         )
 
-    def _tool(self, given: AgentTool) -> Tool:
-        made = tool_of(given) if isroutine(given) else given
+    def _tool(self, given: object) -> Tool:
+        made = tool_of(cast("Callable[..., object]", given)) if isroutine(given) else given
         if not hasattr(made, "spec"):
             raise CannotBeTool(f"{given!r} is neither a function nor a Tool; write a function that calls it.")
         return made.with_deps(self._deps_of) if isinstance(made, FunctionTool) else cast("Tool", made)
 
-    def _deps_of(self, run_id: str) -> "DepsT | None":
+    async def _deps_of(self, call: ToolCall) -> "DepsT | None":
+        """The dependencies of the call's run; a sub-agent has those of its parent's run."""
+        run_id = call.run_id
+        if self._team.agents and run_id not in self._deps_of_runs:
+            async with self._runtime.use() as runner:
+                parent = (await runner.supervisor.view(call.session_id)).session.parent
+            run_id = run_id if parent is None else parent.run_id
         return self._deps_of_runs.get(run_id, self._deps)
 
     async def __aenter__(self) -> Self:
@@ -193,6 +242,7 @@ class Agent(Generic[DepsT]):
         session: "str | AgentSession[DepsT] | None" = None,
         output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
+        model_settings: "ModelSettings | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
         """Run until there is a result; raises a `RunError` if there is none. Cancelling it stops the run.
@@ -217,7 +267,12 @@ class Agent(Generic[DepsT]):
             assert result.output == City("Bern", "Switzerland")
         """
         async with self.stream(
-            prompt, session=session, output_type=output_type, budget=budget, deps=deps
+            prompt,
+            session=session,
+            output_type=output_type,
+            budget=budget,
+            model_settings=model_settings,
+            deps=deps,
         ) as run:
             return await run.result()
 
@@ -228,6 +283,7 @@ class Agent(Generic[DepsT]):
         session: "str | AgentSession[DepsT] | None" = None,
         output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
+        model_settings: "ModelSettings | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
         """The same as `run`, for scripts without an event loop.
@@ -241,7 +297,14 @@ class Agent(Generic[DepsT]):
         """
         insist_on_no_loop("agent.run")
         return asyncio.run(
-            self.run(prompt, session=session, output_type=output_type, budget=budget, deps=deps)
+            self.run(
+                prompt,
+                session=session,
+                output_type=output_type,
+                budget=budget,
+                model_settings=model_settings,
+                deps=deps,
+            )
         )
 
     def stream(
@@ -251,6 +314,7 @@ class Agent(Generic[DepsT]):
         session: "str | AgentSession[DepsT] | None" = None,
         output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
+        model_settings: "ModelSettings | None" = None,
         deps: "DepsT | None" = None,
     ) -> "RunStream[OutputT]":
         """Start a run to follow it: `async with agent.stream(…) as run:`. Leaving early stops the run.
@@ -265,23 +329,13 @@ class Agent(Generic[DepsT]):
                 async for piece in run.text():
                     print(piece, end="")
         """
-        _insist_on_types(budget=budget)
-        send = partial(
-            self._send,
-            prompt=checked_prompt(prompt),
-            session=_session_id(session),
-            output=output_type_of(output_type),
-            budget=budget,
-            deps=deps,
-        )
-        return RunStream(self._streamed(send))
+        request = self._request(prompt, session, output_type, budget, model_settings, deps)
+        return RunStream(self._streamed(request))
 
     @asynccontextmanager
-    async def _streamed(
-        self, send: "Callable[[Runner], Awaitable[RunHandle[OutputT]]]"
-    ) -> "AsyncGenerator[RunHandle[OutputT]]":
+    async def _streamed(self, request: "_RunRequest[OutputT, DepsT]") -> "AsyncGenerator[RunHandle[OutputT]]":
         async with self._runtime.use() as runner:
-            run = await send(runner)
+            run = await self._send(runner, request)
             try:
                 yield run
             except (ApprovalNeeded, AnswerNeeded):
@@ -301,6 +355,7 @@ class Agent(Generic[DepsT]):
         session: "str | AgentSession[DepsT] | None" = None,
         output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
+        model_settings: "ModelSettings | None" = None,
         deps: "DepsT | None" = None,
     ) -> "RunHandle[OutputT]":
         """Start a run and leave it to itself; the agent must be open (`async with agent:`).
@@ -315,17 +370,10 @@ class Agent(Generic[DepsT]):
                 print(run.id)
                 assert (await run.result()).output == "done"
         """
-        _insist_on_types(budget=budget)
-        checked, in_session, wanted = (
-            checked_prompt(prompt),
-            _session_id(session),
-            output_type_of(output_type),
-        )
+        request = self._request(prompt, session, output_type, budget, model_settings, deps)
         self._insist_on_open("start")
         async with self._runtime.use() as runner:
-            run = await self._send(
-                runner, checked, session=in_session, output=wanted, budget=budget, deps=deps
-            )
+            run = await self._send(runner, request)
         if deps is not None:
             self._runtime.spawn(lambda _: self._forget_deps(run))
         return run
@@ -393,30 +441,51 @@ class Agent(Generic[DepsT]):
         """For sessions: the runner that the agent's runs share."""
         return self._runtime
 
-    async def _send(
+    def _request(  # what a run is made of
         self,
-        runner: "Runner",
         prompt: "Prompt",
-        *,
-        session: str,
-        output: OutputType[OutputT],
+        session: "str | AgentSession[DepsT] | None",
+        output_type: "type[OutputT] | OneOf[OutputT]",
         budget: "Budget | None",
+        model_settings: "ModelSettings | None",
         deps: "DepsT | None",
-    ) -> "RunHandle[OutputT]":
+    ) -> "_RunRequest[OutputT, DepsT]":
+        """What the program asks for; raises what is wrong with it, before anything begins."""
+        insist_on_budget(budget)
+        settings = checked_settings(model_settings, self._models).over(self._settings)
+        output = output_type_of(output_type)
+        run = settings.applied_to(RunSettings(budget=budget, output=output.format))
+        return _RunRequest(checked_prompt(prompt), _session_id(session), output, run, deps)
+
+    async def _send(self, runner: "Runner", request: "_RunRequest[OutputT, DepsT]") -> "RunHandle[OutputT]":
         from holdfast.runner.inbox import IncomingMessage, Sent
 
-        _insist_on_no_tool_child()
-        text, parts = await text_and_parts(prompt, runner.store)
-        settings = RunSettings(budget=budget, output=output.format)
+        insist_on_no_tool_child()
+        session = request.session_id
+        text, parts = await text_and_parts(request.prompt, runner.store)
+        settings = await self._with_instructions(request, text)
+        if self._team.agents:
+            tools = runner.supervisor.deps.tools_now(session_id=session).specs()
+            names = tuple([tool.name for tool in tools if tool.name not in self._team.hidden])
+            settings = replace(settings, tools=names)
         sent = await runner.inbox.send(session, IncomingMessage(text=text, parts=parts, settings=settings))
         if not isinstance(sent, Sent):
             raise ConfigurationError(
                 f"Session {session!r} can't take a message: {getattr(sent, 'why', sent)}."
             )
         # Nothing else ran since the message was stored, so no tool has missed it.
-        if deps is not None:
-            self._deps_of_runs[sent.run_id] = deps
-        return await self._handle(runner, sent.run_id, output)
+        if request.deps is not None:
+            self._deps_of_runs[sent.run_id] = request.deps
+        return await self._handle(runner, sent.run_id, request.output)
+
+    async def _with_instructions(self, request: "_RunRequest[OutputT, DepsT]", prompt: str) -> RunSettings:
+        """The settings of the run, with the instructions that are its own."""
+        text = self._text
+        if self._write is not None:
+            deps = self._deps if request.deps is None else request.deps
+            context = InstructionsContext(deps=deps, session_id=request.session_id, prompt=prompt)
+            text = await written(self._write, context)
+        return replace(request.settings, instructions=text) if text else request.settings
 
     async def _handle(
         self, runner: "Runner", run_id: str, output: OutputType[OutputT]
@@ -449,30 +518,21 @@ class Agent(Generic[DepsT]):
             )
 
 
+def _servers(given: "Iterable[McpServerSettings]") -> "tuple[McpServerSettings, ...]":
+    if given == ():
+        return ()
+    # Few agents have any, and the settings of a whole server come along.
+    from holdfast.embedding.mcp_servers import checked_servers
+
+    return checked_servers(given)
+
+
 @asynccontextmanager
 async def _opened(parts: AgentParts) -> "AsyncGenerator[Runner]":
     """Load the runtime, which takes a while the first time, and open the agent."""
     opening = await asyncio.to_thread(import_module, "holdfast.embedding.opening")
     async with opening.open_agent(parts) as runner:
         yield runner
-
-
-def _insist_on_types(*, instructions: object = "", tools: object = (), budget: object = None) -> None:
-    """Raise TypeError here: what is wrong would otherwise be found inside the run, or never."""
-    if not isinstance(instructions, str):
-        raise TypeError(f"instructions is a text, and not {instructions!r:.80}.")
-    if not isinstance(tools, Iterable):
-        raise TypeError(f"tools is a list of functions, and not {tools!r:.80}: write tools=[…].")
-    if budget is None:
-        return
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget is a Budget, for example Budget(cost_usd=0.5), and not {budget!r:.80}.")
-    for name in budget.__struct_fields__:
-        limit: object = getattr(budget, name)
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
-            raise TypeError(
-                f"{name} of a Budget is a number from 0, which is no limit, and not {limit!r:.80}."
-            )
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:
@@ -485,22 +545,3 @@ def _session_id(session: "str | AgentSession[DepsT] | None") -> str:
             f"session is the id of a session or what agent.session gave you, and not {session!r}."
         )
     return session
-
-
-def insist_on_no_loop(name: str) -> None:
-    """Raise if an event loop runs here: nothing may block it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ConfigurationError(
-        f"An event loop is running here, so write `await {name}(…)` instead of run_sync."
-    )
-
-
-def _insist_on_no_tool_child() -> None:
-    """A script whose top level runs an agent would do so again in the process of each of its tools."""
-    if getattr(sys.modules.get("__main__"), "IS_TOOL_CHILD", False):
-        raise ConfigurationError(
-            'This is the process of a tool. Put what runs the agent under `if __name__ == "__main__":`.'
-        )

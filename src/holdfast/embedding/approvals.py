@@ -1,8 +1,9 @@
 """Approvals in a program: the exact action is shown to a function, and its choice is logged."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -21,8 +22,9 @@ _log = logging.getLogger(__name__)
 class PendingApproval(Struct, frozen=True, kw_only=True):
     """What `on_approval` gets: one exact action that a run wants to do.
 
-    `action.tool` and `action.summary` say what it is, `findings` why you are asked. Return True to allow it,
-    False to deny it, or `Deny("…")` to tell the model why.
+    `tool` is the name of the tool, `arguments` are those of the call, and `findings` say
+    why you are asked. `action` describes it for people. Return True to allow it, False to deny it, or
+    `Deny("…")` to tell the model why.
 
     Example::
 
@@ -35,7 +37,7 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
             return "paid"
 
         async def decide(request: PendingApproval) -> bool | Deny:
-            return True if '"cents":5' in request.action.summary else Deny("That is too much.")
+            return True if request.arguments["cents"] < 100 else Deny("That is too much.")
 
         agent = Agent(ScriptedModel([Call("pay", cents=5), Say("Done.")]), tools=[pay], on_approval=decide)
         assert (await agent.run("Pay 5 cents")).output == "Done."
@@ -44,8 +46,16 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
     id: str
     run_id: str
     session_id: str
+    tool: str
+    arguments: Mapping[str, Any]
     action: Action
     findings: tuple[str, ...]
+
+
+async def arguments_of(runner: "Runner", asked: ApprovalAsked, *, session_id: str) -> Mapping[str, object]:
+    """A copy of the call's arguments, as they are on the log; what a program does to it changes nothing."""
+    run = (await runner.inbox.state(session_id)).runs[asked.run_id]
+    return deepcopy(run.tools[asked.tool_call_id].asked.args)
 
 
 OnApproval: TypeAlias = Callable[[PendingApproval], bool | Deny | Awaitable[bool | Deny]]
@@ -57,6 +67,8 @@ async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, 
         id=asked.approval_id,
         run_id=asked.run_id,
         session_id=session_id,
+        tool=asked.action.tool,
+        arguments=await arguments_of(runner, asked, session_id=session_id),
         action=asked.action,
         findings=asked.findings,
     )

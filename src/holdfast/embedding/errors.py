@@ -1,5 +1,8 @@
 """What a program that uses an agent may have to catch: one tree, under `HoldfastError`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from holdfast.values import Action, Failure
 
 
@@ -151,8 +154,8 @@ class OutputInvalid(RunError):
 class ApprovalNeeded(RunError):
     """A tool call needs an approval and nobody is there to ask.
 
-    The run waits. `approval_id` and `action` say what for; answer with `run.approve` or `run.deny` of the run
-    that `agent.attach(error.run_id)` gives you, or pass `on_approval=` to the agent.
+    The run waits. `approval_id`, `tool`, `arguments` and `action` say what for; answer with `run.approve` or
+    `run.deny` of the run that `agent.attach(error.run_id)` gives you, or pass `on_approval=` to the agent.
 
     Example::
 
@@ -168,16 +171,21 @@ class ApprovalNeeded(RunError):
         try:
             await agent.run("Pay 5 cents")
         except ApprovalNeeded as needed:
+            assert needed.arguments == {"cents": 5}
             async with agent:
                 run = await agent.attach(needed.run_id)
                 await run.approve(needed.approval_id)
                 assert (await run.result()).output == "Done."
     """
 
-    def __init__(self, message: str, *, run_id: str, partial: str, approval_id: str, action: Action) -> None:
-        super().__init__(message, run_id=run_id, partial=partial)
+    def __init__(
+        self, message: str, *, run_id: str, approval_id: str, action: Action, arguments: Mapping[str, Any]
+    ) -> None:
+        super().__init__(message, run_id=run_id)
         self.approval_id = approval_id
         self.action = action
+        self.tool = action.tool
+        self.arguments = arguments
 
 
 class AnswerNeeded(RunError):

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from msgspec.structs import replace
+
 from holdfast.config.files import own_environ
 from holdfast.config.known_targets import KnownTargets, shipped_known, tables_by_key
 from holdfast.config.proxies import proxy_for
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.targets import Target
+from holdfast.targets import Patience, Target
 
 
 @runtime_checkable
@@ -25,11 +27,13 @@ Model: TypeAlias = str | Target | ModelServer
 KNOWN = shipped_known()
 
 
-def models_of(given: Model | Sequence[Model]) -> tuple[Target | ModelServer, ...]:
-    """The models to call, in order; raises ConfigurationError or TypeError."""
+def models_of(
+    given: Model | Sequence[Model], *, patience: Patience | None = None
+) -> tuple[Target | ModelServer, ...]:
+    """The models to call, in order, each with this patience; raises ConfigurationError or TypeError."""
     several: Iterable[Model] = (given,) if isinstance(given, str | Target | ModelServer) else given
     try:
-        models = tuple(map(_model, several))
+        models = tuple([_patient(_model(one), patience) for one in several])
     except TypeError as error:
         if not isinstance(given, Iterable):
             raise _not_a_model(given) from error
@@ -49,6 +53,10 @@ def _model(given: object) -> Target | ModelServer:
     if isinstance(given, str):
         return target_named(given, own_environ())
     raise _not_a_model(given)
+
+
+def _patient(model: Target | ModelServer, patience: Patience | None) -> Target | ModelServer:
+    return replace(model, patience=patience) if patience and isinstance(model, Target) else model
 
 
 def _not_a_model(given: object) -> TypeError:

@@ -3,16 +3,18 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.config.target_secrets import secrets_of
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.model_names import ModelServer
 from holdfast.embedding.parts import AgentParts, Kept
+from holdfast.host.known_secrets import mcp_secrets_of
 from holdfast.host.runtime import Parts, Runner, open_runner
 from holdfast.interfaces.journal import JournalError, Store
 from holdfast.journal.memory import MemoryStore
@@ -22,6 +24,9 @@ from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
 from holdfast.targets import Target
 
+if TYPE_CHECKING:
+    from holdfast.interfaces.feature import SessionTools
+
 
 @asynccontextmanager
 async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
@@ -29,10 +34,17 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
     async with AsyncExitStack() as stack:
         targets = tuple([await _target(model, stack) for model in parts.models])
         opened = await _store(parts.kept, stack)
-        redactor = Redactor(secrets_of(targets))
+        redactor = Redactor((*secrets_of(targets), *mcp_secrets_of(parts.mcp_servers)))
         await parts.prices.load(targets)
+        session_tools: Mapping[str, SessionTools] = {}
+        if parts.mcp_servers:
+            from holdfast.embedding.mcp_servers import open_servers
+
+            session_tools = await open_servers(parts.mcp_servers, parts.kept, parts.clock, stack=stack)
         agent = partial(
             AgentDeps,
+            session_tools=session_tools,
+            agents=parts.agents,
             judge=parts.judge,
             tools=parts.registry,
             workspace=await asyncio.to_thread(parts.workspace.resolve),

@@ -16,6 +16,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.call_deps import Prices
+from holdfast.policy.tool_names import MCP_PREFIX
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.targets import Target
 from holdfast.tools.registry import NameTaken, Registry
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from holdfast.agent.deps import OnAsk
+    from holdfast.config.settings import McpServerSettings
     from holdfast.host.runtime import Runner
+    from holdfast.tools.children import NamedAgent
 
 Kept: TypeAlias = MemoryDisk | Path
 
@@ -35,6 +38,8 @@ class AgentParts(Struct, frozen=True, kw_only=True):
 
     models: tuple[Target | ModelServer, ...]
     registry: Registry
+    mcp_servers: "tuple[McpServerSettings, ...]" = ()
+    agents: "Mapping[str, NamedAgent]" = {}
     instructions: str
     workspace: Path
     kept: Kept
@@ -80,7 +85,10 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
 
 
 class TrustedTools(Struct, frozen=True):
-    """Allows every tool but those that need an approval: the program that uses the agent chose them."""
+    """Allows every tool but those that need an approval: the program that uses the agent chose them.
+
+    It only chose MCP servers, not the tools that they have.
+    """
 
     asked_about: frozenset[str] = frozenset()
 
@@ -96,6 +104,8 @@ class TrustedTools(Struct, frozen=True):
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Ask about the tools that were marked; allow the others."""
         del grants, workspace
+        if action.tool.startswith(MCP_PREFIX):
+            return NeedsApproval((f"{action.tool} belongs to an MCP server, which decides what it does.",))
         if action.tool in self.asked_about:
             return NeedsApproval((f"The program wants to be asked before {action.tool} runs.",))
         return Allow("The program allows its own tools.")

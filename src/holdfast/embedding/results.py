@@ -67,7 +67,6 @@ _SENTENCES: Mapping[OutcomeKind, str] = MappingProxyType(
     {
         "refused": "The model refused to answer. Ask differently, or ask another model.",
         "truncated": "The answer was cut off at a length limit. Ask for less, or allow a longer answer.",
-        "budget": "The run used up its budget. Allow more, or ask for less.",
         "cancelled": "The run was stopped. Run it again if you still want an answer.",
         "interrupted": "The run was interrupted and can't continue. Run it again.",
         "failed": "The run failed.",
@@ -79,5 +78,17 @@ def _reason(run: Run) -> str:
     """One line for people: what happened, and what to do."""
     if run.failure is not None:
         return " ".join(filter(None, (run.failure.text, run.failure.hint)))
+    if run.outcome == "budget":
+        return _over_budget(run)
     said = _SENTENCES.get(run.outcome or "failed", _SENTENCES["failed"])
     return " ".join(filter(None, (*run.trace[-1:], said)))
+
+
+def _over_budget(run: Run) -> str:
+    """Which limit it was, and which argument sets it."""
+    part = run.cause
+    happened = next(iter(run.trace[-1:]), "The run used up its budget.").partition(". ")[0].rstrip(".")
+    return (
+        f"{happened}. Its work so far is kept: run the agent again with the same session= to continue, or "
+        f"allow more with budget=Budget({part}=…)."
+    )

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Generic
 
 from typing_extensions import override
 
+from holdfast.embedding.approvals import arguments_of
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.output_types import OutputType
 from holdfast.embedding.results import OutputT, Result, error_of
 from holdfast.events import (
+    ChildAsked,
     Event,
     PersonAsked,
     QuestionAsked,
@@ -103,8 +105,10 @@ class RunHandle(Generic[OutputT]):
         async for record in self.events():
             replay.apply(record.seq, record.event)
             events.append(record.event)
-            if isinstance(record.event, self._unanswered):
-                await self._insist_on_answer(record.event)
+            child = record.event.child_id if isinstance(record.event, ChildAsked) else ""
+            asked = record.event.ask if isinstance(record.event, ChildAsked) else record.event
+            if isinstance(asked, self._unanswered):
+                await self._insist_on_answer(asked, child or self.session_id)
         run = replay.fold
         assert run is not None, "a run begins with its queueing"
         if run.state.outcome != "completed":
@@ -120,7 +124,7 @@ class RunHandle(Generic[OutputT]):
             outcome=run.state.outcome,
         )
 
-    async def _insist_on_answer(self, asked: PersonAsked) -> None:
+    async def _insist_on_answer(self, asked: PersonAsked, session_id: str) -> None:
         """Raise if the ask is still open: the run would wait for nobody."""
         row = await self._runner.store.ask(asked.ask_id)
         if row is None or row.state != "open":
@@ -141,8 +145,9 @@ class RunHandle(Generic[OutputT]):
             f"The run waits for an approval: {asked.action.summary[:500]} ({'; '.join(asked.findings)}) "
             "Answer with run.approve or run.deny, or pass on_approval= to the agent."
         )
+        arguments = await arguments_of(self._runner, asked, session_id=session_id)
         raise ApprovalNeeded(
-            text, run_id=self.id, partial="", approval_id=asked.approval_id, action=asked.action
+            text, run_id=self.id, approval_id=asked.approval_id, action=asked.action, arguments=arguments
         )
 
     async def stop(self) -> bool:

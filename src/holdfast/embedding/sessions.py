@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Generic, cast
 from typing_extensions import TypeVar, override
 
 from holdfast.embedding.errors import ConfigurationError
+from holdfast.embedding.model_settings import ModelSettings
 from holdfast.embedding.output_types import OneOf
 from holdfast.embedding.prompts import Prompt
 from holdfast.embedding.results import OutputT, Result
@@ -54,10 +55,18 @@ class AgentSession(Generic[DepsT]):
         *,
         output_type: type[OutputT] | OneOf[OutputT] = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: Budget | None = None,
+        model_settings: ModelSettings | None = None,
         deps: DepsT | None = None,
     ) -> Result[OutputT]:
         """The same as `agent.run`, in this conversation; a second run waits until the first has ended."""
-        return await self._agent.run(prompt, session=self, output_type=output_type, budget=budget, deps=deps)
+        return await self._agent.run(
+            prompt,
+            session=self,
+            output_type=output_type,
+            budget=budget,
+            model_settings=model_settings,
+            deps=deps,
+        )
 
     def stream(
         self,
@@ -65,10 +74,18 @@ class AgentSession(Generic[DepsT]):
         *,
         output_type: type[OutputT] | OneOf[OutputT] = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: Budget | None = None,
+        model_settings: ModelSettings | None = None,
         deps: DepsT | None = None,
     ) -> RunStream[OutputT]:
         """The same as `agent.stream`, in this conversation."""
-        return self._agent.stream(prompt, session=self, output_type=output_type, budget=budget, deps=deps)
+        return self._agent.stream(
+            prompt,
+            session=self,
+            output_type=output_type,
+            budget=budget,
+            model_settings=model_settings,
+            deps=deps,
+        )
 
     async def history(self) -> tuple[Message, ...]:
         """What was said, as the model sees it; empty for a conversation that has not begun."""

@@ -1,11 +1,17 @@
-"""Tools from typed Python functions: asynchronous ones run on the loop, others in a child process."""
+"""Tools from typed Python functions.
 
+Asynchronous ones run on the loop, others in a child process, or in a thread if a child can't import them.
+"""
+
+import asyncio
 import inspect
 import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -31,8 +37,9 @@ from holdfast.values import Action
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 PATIENCE_S = ToolTraits().patience_s
+THREAD_LINGER_S = 1.0  # how long a stop waits for a function in a thread
 
-DepsOf: TypeAlias = Callable[[str], object]  # the dependencies of a run
+DepsOf: TypeAlias = Callable[[ToolCall], Awaitable[object]]  # the dependencies of the call's run
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -63,28 +70,16 @@ class FunctionResult(Struct, frozen=True, kw_only=True):
     retry: str = ""  # what the model is to do differently
 
 
-def importable(function: Callable[..., object]) -> Importable:
-    """Where a child finds the function; raises CannotBeTool if it cannot."""
+def importable(function: Callable[..., object]) -> Importable | None:
+    """Where a child finds the function; None for a closure, a method, or one that was typed in."""
     name, module = function.__qualname__, function.__module__
-    if inspect.ismethod(function) and not inspect.isclass(function.__self__):
-        raise CannotBeTool(
-            f"{name} is a method, and its object can't be sent to a child process. Define a function at the "
-            "top level of a module, or make it `async def`."
-        )
-    if "<" in name:
-        raise CannotBeTool(
-            f"{name} is defined inside a function, so a child process can't import it. Define it at the top "
-            "level of a module, or make it `async def`."
-        )
+    is_method = inspect.ismethod(function) and not inspect.isclass(function.__self__)
+    if is_method or "<" in name:
+        return None
     if module != "__main__":
         return Importable(module, name)
     file = getattr(sys.modules["__main__"], "__file__", None)
-    if not file:
-        raise CannotBeTool(
-            f"{name} was defined interactively, so a child process can't import it. Put it in a file, or "
-            "make it `async def`."
-        )
-    return Importable(module, name, str(Path(file).resolve()))
+    return Importable(module, name, str(Path(file).resolve())) if file else None
 
 
 async def call_in_child(
@@ -174,13 +169,11 @@ class FunctionTool(Tool):
         self.needs_approval = needs_approval
         self._environment = child_environment({}) | dict(environment)
         self.deps_of: DepsOf | None = None
-        self._where = None if inspect.iscoroutinefunction(function) else importable(function)
         self._takes_context = takes_context(function)
-        if self._takes_context and self._where is not None:
-            raise CannotBeTool(
-                f"{function.__qualname__} takes a ToolContext, which can't be sent to the process that a "
-                "synchronous function runs in. Make it `async def`."
-            )
+        self._is_async = inspect.iscoroutinefunction(function)
+        # A context can't be sent to a child process.
+        in_process = self._is_async or self._takes_context
+        self._where = None if in_process else importable(function)
 
     def with_deps(self, deps_of: DepsOf) -> "FunctionTool":
         """The same tool, for an agent that knows the dependencies of its runs."""
@@ -198,14 +191,14 @@ class FunctionTool(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(self.args_type, args)
         if self._where is None:
-            return await self._on_loop(given, call)
+            return await self._in_process(given, call)
         return await self._in_child(self._where, msgspec.to_builtins(given), call)
 
-    async def _on_loop(self, given: msgspec.Struct, call: ToolCall) -> ToolResult:
+    async def _in_process(self, given: msgspec.Struct, call: ToolCall) -> ToolResult:
         named = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(given)}
-        function = cast("Callable[..., Awaitable[object]]", self.function)
+        made = partial(self.function, *(await self._context(call)), **named)
         try:
-            value = await function(*self._context(call), **named)
+            value = await (cast("Awaitable[object]", made()) if self._is_async else _in_thread(made))
         except NobodyAnswered:
             raise
         except Retry as again:
@@ -214,10 +207,10 @@ class FunctionTool(Tool):
             return _raised(error)
         return _result(value)
 
-    def _context(self, call: ToolCall) -> tuple[ToolContext[object], ...]:
+    async def _context(self, call: ToolCall) -> tuple[ToolContext[object], ...]:
         if not self._takes_context:
             return ()
-        return (ToolContext(call, None if self.deps_of is None else self.deps_of(call.run_id)),)
+        return (ToolContext(call, None if self.deps_of is None else await self.deps_of(call)),)
 
     async def _in_child(self, where: Importable, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         capture = Capture()
@@ -248,6 +241,24 @@ class FunctionTool(Tool):
         return _result(answer.value)
 
 
+async def _in_thread(work: Callable[[], object]) -> object:
+    """Do the work in a thread, which no stop and no deadline can end; if one leaves it behind, say so."""
+    context, over = copy_context(), threading.Event()
+
+    def body() -> object:
+        try:
+            return context.run(work)
+        finally:
+            over.set()
+
+    try:
+        return await offload(body, linger_s=THREAD_LINGER_S)
+    except asyncio.CancelledError as stop:
+        if not over.is_set():
+            stop.add_note("It runs in a thread, which can't be killed, and is still running.")
+        raise
+
+
 @overload
 def tool(
     function: Callable[..., object],
@@ -257,6 +268,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     needs_approval: bool = False,
+    retries: int | None = None,
     patience_s: float = PATIENCE_S,
     environment: Mapping[str, str] | None = None,
 ) -> FunctionTool: ...
@@ -267,6 +279,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     needs_approval: bool = False,
+    retries: int | None = None,
     patience_s: float = PATIENCE_S,
     environment: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., object]], FunctionTool]: ...
@@ -278,18 +291,23 @@ def tool(  # noqa: PLR0913  # each option is one promise of the tool
     read_only: bool = False,
     idempotent: bool = False,
     needs_approval: bool = False,
+    retries: int | None = None,
     patience_s: float = PATIENCE_S,
     environment: Mapping[str, str] | None = None,
 ) -> FunctionTool | Callable[[Callable[..., object]], FunctionTool]:
     """A tool from a typed function with a docstring; raises CannotBeTool, which is a TypeError.
 
     An `async` function runs in your event loop. Any other function runs in a child process, so that it can be
-    killed; the process gets `environment` and the workspace as its directory.
+    killed; the process gets `environment` and the workspace as its directory. A function that a child can't
+    import (a closure, a method, one of a notebook) or that takes a `ToolContext` runs in a thread instead: a
+    stop waits a second for it, and then the result says that it's still running.
 
     - `read_only`: it changes nothing, so calls run side by side, and again after a crash.
     - `idempotent`: repeating a call has no second effect, so it runs again after a crash. Send
       `ToolContext.effect_key` to services that take an idempotency key.
     - `needs_approval`: `Agent(on_approval=…)` is asked before each call.
+    - `retries`: how often in a row the model may call it again after a call that failed. Then further calls
+      are refused, and the run continues without the tool. By default, only the run's budget is a limit.
     - `patience_s`: how long one call may take.
 
     Example::
@@ -305,8 +323,13 @@ def tool(  # noqa: PLR0913  # each option is one promise of the tool
         agent = Agent(ScriptedModel([Call("add_numbers", a=2, b=3), Say("5")]), tools=[add])
         assert (await agent.run("What is 2 + 3?")).output == "5"
     """
+    _insist_on_numbers(retries=retries, patience_s=patience_s)
     traits = ToolTraits(
-        read_only=read_only, idempotent=idempotent, parallel_safe=read_only, patience_s=patience_s
+        read_only=read_only,
+        idempotent=idempotent,
+        parallel_safe=read_only,
+        patience_s=patience_s,
+        failures_max=0 if retries is None else retries + 1,
     )
     make = partial(
         FunctionTool,
@@ -316,6 +339,13 @@ def tool(  # noqa: PLR0913  # each option is one promise of the tool
         needs_approval=needs_approval,
     )
     return make if function is None else make(function)
+
+
+def _insist_on_numbers(*, retries: object, patience_s: object) -> None:
+    if retries is not None and (isinstance(retries, bool) or not isinstance(retries, int) or retries < 0):
+        raise TypeError(f"retries is a whole number from 0, or None for no limit, and not {retries!r:.80}.")
+    if isinstance(patience_s, bool) or not isinstance(patience_s, int | float) or not patience_s > 0:
+        raise TypeError(f"patience_s is a number of seconds above 0, and not {patience_s!r:.80}.")
 
 
 def _result(value: object) -> ToolResult:

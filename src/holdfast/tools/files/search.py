@@ -162,8 +162,10 @@ class SearchFiles(Tool):
         args = msgspec.structs.asdict(given)
         args.pop("path")
         args |= {"real": folder.real, "kept_out": list(folder.kept_out)}
+        where = importable(search)
+        assert where is not None, "it is a function of a module"
         answer = await call_in_child(
-            importable(search),
+            where,
             args,
             place=ChildOptions(
                 cwd=folder.path_for_children,
