@@ -128,7 +128,7 @@ class Stage(Struct):
         await self.send_bytes(http_chunk(payload))
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send raw bytes, in drips if the script says so."""
+        """Send raw bytes, in drips if the script asks for them."""
         if not self.drip_bytes:
             await self.peer.send(data)
             return

@@ -295,7 +295,7 @@ class Client:
         """The whole log of a session, endlessly.
 
         `epoch` says which log `after` is a seq of. If the session was purged and created again, its new log
-        follows from the start: a second `session.created` says so.
+        follows from the start: a second `session.created` shows it.
         """
         path = _session(session_id) + "/events"
         async with aclosing(heard(self._exchange, path, after=after, epoch=epoch)) as found:
