@@ -18,7 +18,6 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.tool_names import SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.supervision import BackgroundTasks
-from holdfast.tools.children import NamedAgent
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.offload import SharedReads
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
+    from holdfast.tools.children import NamedAgent
     from holdfast.tools.skills.library import SkillLibrary
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
@@ -77,7 +77,9 @@ class AgentDeps:
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open, by its name
     children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
     children_depth_max: int = 3  # how many levels of sub-agents there are
-    agents: Mapping[str, NamedAgent] = field(default_factory=dict[str, NamedAgent])  # the only ones there are
+    agents: "Mapping[str, NamedAgent]" = field(
+        default_factory=dict[str, "NamedAgent"]
+    )  # the only ones there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
     background: BackgroundTasks = field(
         default_factory=BackgroundTasks
