@@ -182,7 +182,13 @@ function describe(event: AnyEvent): string {
     case "run.ended":
       return [event.outcome, event.cause ?? ""].filter(Boolean).join(" ");
     case "context.compacted":
-      return `up to ${event.upto_seq}`;
+      return `up to ${event.upto_seq}${event.failure ? `: ${event.failure}` : ""}`;
+    case "context.trimmed":
+      return `${event.results.length} tool results`;
+    case "context.compaction_failed":
+      return event.failure;
+    case "context.reverted":
+      return `${event.reverted_seq}`;
     case "plan.updated":
       return stepsDone(event.steps) + (event.accepted ? ", accepted" : "");
     case "context.read":

@@ -40,7 +40,7 @@ async def test_the_script_that_is_installed_completes_in_a_terminal(tmp_path: Pa
     shell = ("env", f"PATH={BIN}:/usr/bin:/bin", "bash", "--rcfile", ".bashrc", "-i")
     async with terminal(*shell, folder=tmp_path) as window:
         await window.until("ready>")
-        await window.keys("holdfast doc", "Tab")
+        await window.keys("holdfast doct", "Tab")
         await window.until("holdfast doctor")
         await window.keys("C-u")
         await window.keys("holdfast runs re", "Tab")

@@ -152,7 +152,7 @@ async def test_answers_are_as_described_whatever_is_asked(part: str, tmp_path: P
 
     def answer(seen: Any) -> Any:
         asks = any(message.get("content") == "ask" for message in seen.body["messages"])
-        return [CallTool("touch", {})] if asks else [Say("x"), Finish()]
+        return [CallTool("touch", {})] if asks else [Say("## Task\nx"), Finish()]
 
     # The fuzzer may allow the tool for good, and no other server is to know of that.
     judge = AsksAbout(frozenset({"touch"}))

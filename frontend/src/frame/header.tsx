@@ -5,10 +5,10 @@ import { Icon, type IconName } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import { session, waitingElsewhere } from "../state.ts";
 import { ParentPlace } from "../talk/agent_places.tsx";
+import { useParts } from "../talk/fetched.ts";
 import { begin, listShown, showList } from "./commands.ts";
 import { ConnectionState } from "./connection_state.tsx";
 import { Menu, useMenu } from "./menu.tsx";
-import { Rename } from "./rename.tsx";
 import { itemsFor } from "./session_menu.ts";
 import {
   FILES_SWITCH,
@@ -104,11 +104,12 @@ function Title(): JSX.Element | null {
   const current = session.value;
   const menu = useMenu<HTMLButtonElement>();
   const [trouble, setTrouble] = useState("");
+  const row = current?.row.value;
+  const parts = useParts(!!row && isRenaming(row.id, "head"));
   if (!current || !isShown()) return null;
   const title = current.title.value || "New chat";
-  const row = current.row.value;
   if (!row) return <h1 class="title">{title}</h1>;
-  if (isRenaming(row.id, "head")) return <Rename row={row} onTrouble={setTrouble} />;
+  if (parts) return <parts.Rename row={row} onTrouble={setTrouble} />;
   return (
     <>
       <h1 class="title">

@@ -4,11 +4,11 @@ import { useState } from "preact/hooks";
 import { ago, moment } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { type SessionShown, session } from "../state.ts";
+import { useParts } from "../talk/fetched.ts";
 import { addressOf } from "./address.ts";
 import { show } from "./commands.ts";
 import { Menu, useMenu } from "./menu.tsx";
 import { originOf } from "./origin.ts";
-import { Rename } from "./rename.tsx";
 import { itemsFor } from "./session_menu.ts";
 import { calmNowMs, isRenaming, renaming } from "./ui.ts";
 
@@ -22,10 +22,11 @@ export function SessionRow({ row }: { row: SessionShown }): JSX.Element {
   const current = session.value?.id === row.id;
   const [trouble, setTrouble] = useState("");
   const classes = ["row", current ? "current" : "", row.unread && !current ? "unread" : ""];
+  const parts = useParts(isRenaming(row.id, "list"));
   return (
     <li class={classes.join(" ")}>
-      {isRenaming(row.id, "list") ? (
-        <Rename row={row} onTrouble={setTrouble} />
+      {parts ? (
+        <parts.Rename row={row} onTrouble={setTrouble} />
       ) : (
         <RowLine row={row} current={current} onTrouble={setTrouble} />
       )}

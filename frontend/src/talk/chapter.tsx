@@ -1,14 +1,14 @@
 /** A chapter of the conversation: its rows while they are in sight or near, else as much empty room as they took. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { TextEntry } from "../state.ts";
+import type { NoticeEntry, TextEntry } from "../state.ts";
 import { Activity } from "./activity.tsx";
 import { AgentSaidPlace } from "./agent_places.tsx";
 import { AskRow } from "./ask_row.tsx";
 import type { Chapter } from "./chapters.ts";
 import { Ending } from "./ending.tsx";
+import { useParts } from "./fetched.ts";
 import { memo } from "./memo.tsx";
-import { Notice } from "./notice.tsx";
 import { Person, type Said } from "./person.tsx";
 import { GrowingProse } from "./prose.tsx";
 import type { TalkRow } from "./rows.ts";
@@ -118,10 +118,15 @@ function contentOf(row: AnyRow, last: boolean): JSX.Element | null {
       return <AskRow entry={row.entry} />;
     case "notice":
       // A note is for the model alone; people see what changed where they changed it.
-      return row.entry.notice === "noted" ? null : <Notice entry={row.entry} />;
+      return row.entry.notice === "noted" ? null : <NoticePlace entry={row.entry} />;
     case "ending":
       return <Ending entry={row.entry} last={last} />;
   }
+}
+
+function NoticePlace({ entry }: { readonly entry: NoticeEntry }): JSX.Element | null {
+  const parts = useParts(true);
+  return parts && <parts.Notice entry={entry} />;
 }
 
 function Answer({ entry }: { readonly entry: TextEntry }): JSX.Element {

@@ -3,6 +3,7 @@
 export { PlanCard } from "../features/plans/plan_card.tsx";
 export { UndoNote } from "../features/undo/undo_note.tsx";
 export { FindHint } from "../frame/find_hint.tsx";
+export { Rename } from "../frame/rename.tsx";
 export { Hits } from "../frame/search_hits.tsx";
 export { ToastCard } from "../frame/toast_card.tsx";
 export { Proposals } from "../powers/proposals.tsx";
@@ -11,6 +12,7 @@ export { Asks } from "./asks.tsx";
 export { AttachmentList } from "./attachment_list.tsx";
 export { CommandHints } from "./command_hints.tsx";
 export { Marks } from "./marks.tsx";
+export { Notice } from "./notice.tsx";
 export { OriginNote } from "./origin_note.tsx";
 export { PasteOffer } from "./paste_offer.tsx";
 export { QueueCards } from "./queue_cards.tsx";

@@ -267,7 +267,10 @@ export function reachesAbove(view: View, record: LogRecord): boolean {
     case "run.queued":
       return !view.inbox.messages.has(record.message_id);
     case "output.recovered":
-      // It may continue a text above.
+    // It may continue a text above.
+    case "context.trimmed":
+    case "context.reverted":
+      // It may concern tool results above.
       return true;
     default:
       return false;

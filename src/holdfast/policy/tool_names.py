@@ -66,6 +66,7 @@ WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
         WEB_SEARCH: "fetch",
         UPDATE_PLAN: "free",
         FINISH_GOAL: "free",
+        READ_RESULT: "free",
     }
 )
 BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
@@ -81,7 +82,6 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         SEND_FILE: "read",  # to the person who talks with the agent
         FETCH_URL: "fetch",
         ASK_USER: "free",
-        READ_RESULT: "free",
         DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
         CHILD_STATUS: "free",
         CHILD_WAIT: "free",
