@@ -35,7 +35,7 @@ from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.options import ServerOptions
 from holdfast.server.peers.admission import PeerAdmission
-from holdfast.server.peers.seals import Seals
+from holdfast.server.peers.signatures import PeerSignatures
 from holdfast.server.routing import api_routes
 from holdfast.server.streams.stream import Streams
 from mcp_examples import ExampleService
@@ -58,7 +58,7 @@ async def example_server() -> AsyncGenerator[str]:
     operations = [one for one in OPERATIONS if one.endpoint.startswith("mcp.")]
     router = Router(api_routes(operations, {"mcp.post": routes.post, "mcp.get": routes.get}))
     keys = KeyRing(options.keys, AddedKeys(store, clock))
-    peers = PeerAdmission(Seals(clock, ""), keys)
+    peers = PeerAdmission(PeerSignatures(clock, ""), keys)
     access = Access(keys, SignIns(store, clock, keys), Tickets(clock), NO_SECRETS, peers)
 
     async def drain() -> None:

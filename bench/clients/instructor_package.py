@@ -6,7 +6,7 @@ from typing import Any
 import instructor
 import openai
 from pydantic import BaseModel
-from reporting import Asking, NotOffered, Told, run
+from reporting import Asking, MissingCapability, Told, run
 
 MODES = {"tools": instructor.Mode.TOOLS, "json": instructor.Mode.JSON_SCHEMA}
 
@@ -45,7 +45,7 @@ class Instructor:
 
     async def converse(self, asking: Asking, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
         del asking, prompts
-        raise NotOffered
+        raise MissingCapability
 
     async def structured(self, asking: Asking, prompt: str) -> dict[str, Any]:
         client = client_for(asking)

@@ -6,7 +6,7 @@ from typing import Any
 
 import litellm
 from pydantic import BaseModel
-from reporting import FUNCTION, Asking, NotOffered, Told, run, user, weather
+from reporting import FUNCTION, Asking, MissingCapability, Told, run, user, weather
 
 litellm.telemetry = False
 
@@ -19,7 +19,7 @@ class Weather(BaseModel):
 def options(asking: Asking) -> dict[str, Any]:
     anthropic = asking.surface == "messages"
     if anthropic and asking.retries:
-        raise NotOffered  # it says that it retried, but asks once, with any server
+        raise MissingCapability  # it says that it retried, but asks once, with any server
     return {
         "model": f"{'anthropic' if anthropic else 'openai'}/{asking.model}",
         "api_base": asking.url if anthropic else f"{asking.url}/v1",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reporting import PATIENT_S, Asking, NotOffered, Told, run, weather
+from reporting import PATIENT_S, Asking, MissingCapability, Told, run, weather
 
 SETUP = """\
 - model_id: here
@@ -26,7 +26,7 @@ SCHEMA = {
 
 def model_for(asking: Asking) -> Any:
     if asking.timeout_s != PATIENT_S:
-        raise NotOffered
+        raise MissingCapability
     folder = Path(tempfile.mkdtemp(dir=Path.home()))
     (folder / "extra-openai-models.yaml").write_text(SETUP.format(model=asking.model, url=asking.url))
     (folder / "keys.json").write_text(json.dumps({"holdfast": asking.key}))

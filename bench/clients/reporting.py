@@ -14,7 +14,7 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 FUNCTION = {"name": "weather", "description": "How warm it is in a city.", "parameters": CITY}
 
 
-class NotOffered(Exception):
+class MissingCapability(Exception):
     """The client has no way to do this."""
 
 
@@ -80,7 +80,7 @@ async def _report(client: Client, scene: dict[str, Any]) -> None:
         try:
             async with asyncio.timeout(scene["limit_s"]):
                 result: Any = await tasks[name]()
-        except NotOffered:
+        except MissingCapability:
             result = None
         except Exception as error:  # noqa: BLE001  # whatever a client raises is its result
             result = {"raised": _said(error)}
@@ -140,7 +140,7 @@ async def _error(doing: Awaitable[Any], *, words: bool = False) -> Any:
     """The status of the error that the client raises; with `words`, only that it raises one."""
     try:
         got = await doing
-    except NotOffered:
+    except MissingCapability:
         raise
     except Exception as error:  # noqa: BLE001  # whatever a client raises is its result
         return "error" if words else _status(error)

@@ -1230,7 +1230,7 @@ export interface ChannelFailed {
 }
 
 /** A pairing code was created. The log has only its digest. */
-export interface ChannelCodeMade {
+export interface ChannelCodeCreated {
   readonly type: "channel.code_made";
   readonly at_ms: number;
   readonly digest: string;
@@ -1282,7 +1282,7 @@ export interface ChannelModelChosen {
 }
 
 /** An incoming update and its outcome. Updates with the same key are duplicates and ignored. */
-export interface ChannelUpdateTaken {
+export interface ChannelUpdateLogged {
   readonly type: "channel.update_taken";
   readonly at_ms: number;
   readonly key: string;
@@ -1297,7 +1297,7 @@ export interface ChannelUpdateTaken {
 }
 
 /** This chat receives the result of a message from elsewhere, such as a trigger. */
-export interface ChannelResultWanted {
+export interface ChannelResultRequested {
   readonly type: "channel.result_wanted";
   readonly at_ms: number;
   readonly chat: string;
@@ -1308,7 +1308,7 @@ export interface ChannelResultWanted {
 }
 
 /** The message is complete: all its deliveries are intended. */
-export interface ChannelMessageSettled {
+export interface ChannelMessageClosed {
   readonly type: "channel.message_settled";
   readonly at_ms: number;
   readonly message_id: string;
@@ -1590,15 +1590,15 @@ export type AnyEvent =
   | SnapshotTaken
   | ChannelConnected
   | ChannelFailed
-  | ChannelCodeMade
+  | ChannelCodeCreated
   | ChannelCodeTried
   | ChannelUserAllowed
   | ChannelUserRevoked
   | ChannelChatBound
   | ChannelModelChosen
-  | ChannelUpdateTaken
-  | ChannelResultWanted
-  | ChannelMessageSettled
+  | ChannelUpdateLogged
+  | ChannelResultRequested
+  | ChannelMessageClosed
   | TriggerCreated
   | TriggerEdited
   | TriggerPaused

@@ -119,15 +119,15 @@ type InOtherLogs =
   | e.DeliveryUnknown
   | e.ChannelConnected
   | e.ChannelFailed
-  | e.ChannelCodeMade
+  | e.ChannelCodeCreated
   | e.ChannelCodeTried
   | e.ChannelUserAllowed
   | e.ChannelUserRevoked
   | e.ChannelChatBound
   | e.ChannelModelChosen
-  | e.ChannelUpdateTaken
-  | e.ChannelResultWanted
-  | e.ChannelMessageSettled
+  | e.ChannelUpdateLogged
+  | e.ChannelResultRequested
+  | e.ChannelMessageClosed
   | e.HookDelivered
   | e.TriggerCreated
   | e.TriggerDue

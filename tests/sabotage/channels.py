@@ -19,11 +19,11 @@ from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, Send
 from holdfast.events import Event
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
 from holdfast.features.channels.channel_log import ChannelLog
-from holdfast.features.channels.deliveries import Dialect, due
+from holdfast.features.channels.deliveries import PlatformFormat, pending_events
 from holdfast.features.channels.incoming import Arrival, PlatformMessage
 from holdfast.features.channels.notices import notices
 from holdfast.features.channels.outbox import OutboxSender
-from holdfast.features.channels.state import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.features.channels.telegram.api import open_telegram
 from holdfast.features.channels.telegram.carrier import DIALECT, card_fits
 from holdfast.features.channels.telegram.connecting import TelegramConnection
@@ -59,7 +59,7 @@ async def check_an_update_is_on_the_log_before_telegram_may_forget_it(kind: type
     async def die(_: Arrival) -> NoReturn:
         raise Crashed
 
-    async def take(arrival: Arrival) -> None:
+    async def accept(arrival: Arrival) -> None:
         assert isinstance(arrival, PlatformMessage)
         assert arrival.text == "hello"
         taken.set()
@@ -68,8 +68,10 @@ async def check_an_update_is_on_the_log_before_telegram_may_forget_it(kind: type
         telegram.world.say(ME, "hello")
         log = ChannelLog(store, LOG, await store.claim(LOG))
         with suppress(BaseExceptionGroup):
-            await kind(api, TelegramConnection(api, log, SystemClock()), take=die).run()
-        again = asyncio.create_task(kind(api, TelegramConnection(api, log, SystemClock()), take=take).run())
+            await kind(api, TelegramConnection(api, log, SystemClock()), accept=die).run()
+        again = asyncio.create_task(
+            kind(api, TelegramConnection(api, log, SystemClock()), accept=accept).run()
+        )
         await until(telegram, lambda: telegram.world.updates == [] or taken.is_set())
         await asyncio.sleep(0)
         again.cancel()
@@ -156,7 +158,7 @@ class ApprovesByPosition(ChannelAsks):
 
     @override
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
-        waiting = await self.open_asks(*self._state.told_in(who.chat))
+        waiting = await self.open_asks(*self._state.sessions_reported_in(who.chat))
         return await super().settle(waiting[0].asked.ask_id if waiting else ask_id, choice, who)
 
 
@@ -171,7 +173,7 @@ async def check_a_click_approves_exactly_what_it_names(kind: type[ChannelAsks]) 
             await until(telegram, lambda: "Allow once" in telegram.world.buttons(ME))
             state = await state_of(world)
             (session_id,) = state.chats
-            asks = kind(deps_of(world), options, state, dialect=DIALECT)
+            asks = kind(deps_of(world), options, state, text_format=DIALECT)
             await asks.settle(f"apr_{'0' * 24}", "once", Answerer(str(ME), "Me", str(ME)))
             answers = [
                 one for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAnswered)
@@ -184,7 +186,11 @@ _Due = Callable[[ChannelState, str, SessionFold], list[Event]]
 
 def _right(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
     said = notices(channel_state, session_id, session, budget=Budget(), now_ms=9)
-    return [*said, *due(channel_state, session_id, session, dialect=Dialect(len, card_fits), now_ms=9)]
+    text_format = PlatformFormat(len, card_fits)
+    return [
+        *said,
+        *pending_events(channel_state, session_id, session, text_format=text_format, now_ms=9),
+    ]
 
 
 def chatters(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
@@ -197,7 +203,7 @@ def chatters(channel_state: ChannelState, session_id: str, session: SessionFold)
 async def check_a_call_that_is_made_again_leaves_no_trace(decide: _Due) -> None:
     """While the run works, the chat is told nothing; its answer is all that it is told in the end."""
     state, session = ChannelState(), SessionFold()
-    state.awaited["m"] = TakenMessage("1", "s", "m", "5")
+    state.awaited["m"] = AcceptedMessage("1", "s", "m", "5")
     failure = Failure(kind="dropped", text="cut")
     log: list[Event] = [
         e.SessionCreated(at_ms=1, epoch="e"),
@@ -219,8 +225,8 @@ class AnswersFirst(TelegramWebhook):
     """Tells Telegram that it has the update, and then takes it."""
 
     @override
-    async def deliver(self, body: bytes, take: Callable[[Arrival], Awaitable[None]]) -> None:
-        self.taking = asyncio.create_task(super().deliver(body, take))
+    async def deliver(self, body: bytes, accept: Callable[[Arrival], Awaitable[None]]) -> None:
+        self.taking = asyncio.create_task(super().deliver(body, accept))
 
 
 async def check_telegram_is_answered_after_the_update_is_on_the_log(kind: type[TelegramWebhook]) -> None:
@@ -235,14 +241,14 @@ async def check_telegram_is_answered_after_the_update_is_on_the_log(kind: type[T
         "text": "hi",
     }
 
-    async def take(_: Arrival) -> None:
+    async def accept(_: Arrival) -> None:
         await gate.passed()
 
     async with FakeTelegram() as telegram, open_telegram(token=telegram.token, base_url=telegram.url) as api:
         connection = TelegramConnection(api, ChannelLog(MemoryStore(), LOG), SystemClock())
         hook = kind(api, connection, SystemClock(), url="https://x", secret="s")  # noqa: S106
         body = msgspec.json.encode({"update_id": 1, "message": message})
-        delivering = asyncio.create_task(hook.deliver(body, take))
+        delivering = asyncio.create_task(hook.deliver(body, accept))
         await gate.reached()
         await asyncio.sleep(0)
         is_answered = delivering.done()
@@ -272,7 +278,7 @@ def nags(channel_state: ChannelState, session: SessionFold, now_ms: int) -> list
 async def check_a_budget_that_runs_out_is_said_once(decide: _Notices) -> None:
     """However often the log of the session changes after that."""
     state, session = ChannelState(), SessionFold()
-    state.awaited["m"] = TakenMessage("1", "s", "m", "5")
+    state.awaited["m"] = AcceptedMessage("1", "s", "m", "5")
     log: list[Event] = [
         e.SessionCreated(at_ms=1, epoch="e"),
         e.MessageAccepted(at_ms=1, message_id="m", text="hi"),

@@ -17,22 +17,22 @@ from features.channels.samples import approval, channel_of, choices_of, session_
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.features.channels.approvals import Answerer, ChannelAsks
-from holdfast.features.channels.cards import CHOICES, Card, FitsIn, card_of, full_words
+from holdfast.features.channels.cards import CHOICES, Card, FitsIn, card_of, full_text
 from holdfast.features.channels.channel_log import ChannelLog, channel_state
 from holdfast.features.channels.chat_commands import ChatCommands
-from holdfast.features.channels.deliveries import Dialect, due, words_above
+from holdfast.features.channels.deliveries import PlatformFormat, confirmed_overflow, pending_events
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.discord.carrier import DIALECT, card_fits
 from holdfast.features.channels.discord.updates import read_message
 from holdfast.features.channels.events import (
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelConnected,
 )
 from holdfast.features.channels.incoming import PlatformMessage, writable
-from holdfast.features.channels.intake import Platform, Taking
+from holdfast.features.channels.intake import ChannelIntake, Platform
 from holdfast.features.channels.losses import loss_notices
-from holdfast.features.channels.outbox import unsaid
-from holdfast.features.channels.owner import ChatPlatform, OpenPlatform, Take, own_channel
+from holdfast.features.channels.outbox import no_notices
+from holdfast.features.channels.owner import Accept, ChatPlatform, OpenPlatform, own_channel
 from holdfast.features.channels.state import code_digest
 from holdfast.features.channels.telegram.channel import open_telegram_channel
 from holdfast.features.channels.telegram.html import telegram_html
@@ -65,20 +65,20 @@ async def check_nobody_is_offered_what_they_cannot_see(made: Callable[[AskStatus
     assert choices_of(card) == ["deny"]
 
 
-_Above: TypeAlias = Callable[[Outbox, e.DeliveryIntended, AskStatus, Dialect], int]
+_Above: TypeAlias = Callable[[Outbox, e.DeliveryIntended, AskStatus, PlatformFormat], int]
 CARD = e.DeliveryIntended(at_ms=1, chat="1", message="apr", run="r", session_id="s")
 
 
-def as_intended(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> int:
+def as_intended(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, text_format: PlatformFormat) -> int:
     """Counts what is to be said above a card, whether it arrived or not."""
-    del ask, dialect
+    del ask, text_format
     return sum(key.startswith(f"{card.run}/{card.message}.") for key in outbox.deliveries)
 
 
 async def check_consent_needs_every_message_above_the_card(above: _Above) -> None:
     """Several messages say what an action is; the last one arrives, or it is refused."""
     ask = approval(f"echo {'x' * 2_500}; rm -rf /")
-    parts = DIALECT.count(full_words(ask))
+    parts = DIALECT.count(full_text(ask))
     last = f"r/apr.words/{parts - 1}"
     arrived = e.DeliveryConfirmed(at_ms=3, delivery=last)
     refused = e.DeliveryRejected(at_ms=3, delivery=last, why="no")
@@ -106,7 +106,7 @@ async def check_what_is_given_up_is_told_of(losses: _Losses) -> None:
     assert [type(one) for one in losses(OutboxEntry(answer, 1), given_up, 2)] == [e.DeliveryIntended]
 
 
-class PairsSideBySide(Taking):
+class PairsSideBySide(ChannelIntake):
     """Looks at a code while someone else may be using it up."""
 
     @override
@@ -125,16 +125,16 @@ class _SlowLog(ChannelLog):
         await super().append(*events)
 
 
-async def check_a_code_lets_one_person_in(kind: type[Taking]) -> None:
+async def check_a_code_lets_one_person_in(kind: type[ChannelIntake]) -> None:
     """Two people send the same code at the same time."""
     async with FakeTelegram() as telegram, ChaosServer() as chaos, process(chaos) as world:
-        made = ChannelCodeMade(at_ms=1, digest=code_digest(LOG, CODE), expires_at_ms=2**52)
+        made = ChannelCodeCreated(at_ms=1, digest=code_digest(LOG, CODE), expires_at_ms=2**52)
         await world.store.append(LOG, [CREATED])
         await world.store.append(LOG, [made], when=[IfSessionKnown()])
         log = _SlowLog(world.store, LOG, await world.store.claim(LOG))
         await log.catch_up()
-        taking = kind(deps_of(world), options_for(telegram), log, _platform())
-        await asyncio.gather(*(taking.take(_said(user, CODE)) for user in ("91", "92")))
+        intake = kind(deps_of(world), options_for(telegram), log, _platform())
+        await asyncio.gather(*(intake.accept(_said(user, CODE)) for user in ("91", "92")))
         assert len(log.state.users) == 1
 
 
@@ -195,7 +195,7 @@ async def check_a_channel_that_failed_is_not_shown_as_connected(own: Callable[..
     async def stumbling(
         deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
     ) -> AsyncGenerator[ChatPlatform]:
-        async def connect(_: Take) -> None:
+        async def connect(_: Accept) -> None:
             await log.append(ChannelConnected(at_ms=1, account="x"))
             raise RuntimeError("nobody foresaw this")
 
@@ -241,7 +241,7 @@ async def check_a_stop_strands_nothing(kind: type[ChatCommands]) -> None:
         await until(telegram, lambda: bool(telegram.world.chat(ME).texts()))
         state, deps = await state_of(world), deps_of(world)
         options = options_for(telegram)
-        asks = ChannelAsks(deps, options, state, dialect=DIALECT)
+        asks = ChannelAsks(deps, options, state, text_format=DIALECT)
         who = Answerer(str(ME), "Me", str(ME))
         await kind(deps, options, LOG, state, asks).carry_out(("stop", ""), who, once=_never)
         session = await world.inbox.state(session_id)
@@ -270,7 +270,13 @@ async def check_what_cannot_be_read_is_nothing(read: Callable[[Any], object]) ->
 
 async def check_an_answer_of_white_space_is_said_to_be_none(count: Callable[[str], int]) -> None:
     """A message that no platform takes would be refused, and nobody would be told anything."""
-    found = due(channel_of(), "s", session_of(" \n "), dialect=Dialect(count=count, fits=card_fits), now_ms=9)
+    found = pending_events(
+        channel_of(),
+        "s",
+        session_of(" \n "),
+        text_format=PlatformFormat(count=count, fits=card_fits),
+        now_ms=9,
+    )
     assert [one.body for one in found if isinstance(one, e.DeliveryIntended)] == [NO_ANSWER]
 
 
@@ -319,9 +325,9 @@ async def check_white_space_alone_is_no_answer(kind: type[AnswerWriter]) -> None
 SABOTAGES = (
     Sabotage("P4", check_white_space_alone_is_no_answer, AnswerWriter, CountsWhiteSpace),
     Sabotage("P8", check_nobody_is_offered_what_they_cannot_see, card_of, cut_with_consent),
-    Sabotage("P8", check_consent_needs_every_message_above_the_card, words_above, as_intended),
-    Sabotage("P14", check_what_is_given_up_is_told_of, loss_notices, unsaid),
-    Sabotage("P11", check_a_code_lets_one_person_in, Taking, PairsSideBySide),
+    Sabotage("P8", check_consent_needs_every_message_above_the_card, confirmed_overflow, as_intended),
+    Sabotage("P14", check_what_is_given_up_is_told_of, loss_notices, no_notices),
+    Sabotage("P11", check_a_code_lets_one_person_in, ChannelIntake, PairsSideBySide),
     Sabotage("P14", check_what_comes_in_can_be_written, writable, as_it_came),
     Sabotage("P14", check_a_channel_that_failed_is_not_shown_as_connected, own_channel, owns_in_silence),
     Sabotage("P14", check_a_stop_strands_nothing, ChatCommands, LeavesWhatWaits),

@@ -24,14 +24,14 @@ from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey
 from holdfast.server.peers.admission import PeerAdmission
-from holdfast.server.peers.seals import HEADER, Question, Seals
+from holdfast.server.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.server.problems import Problem
 from holdfast.values import CHANNEL
 from sabotage import Sabotage
 
 
 class AdmitsWithoutAKey(PeerAdmission):
-    """Takes a seal without a key for one that may do anything."""
+    """Takes a signature without a key for one that may do anything."""
 
     @override
     def _is_known(self, path: str, key: str) -> bool:
@@ -39,18 +39,18 @@ class AdmitsWithoutAKey(PeerAdmission):
 
 
 async def check_a_seal_without_a_key_opens_nothing_but_deliveries(kind: type[PeerAdmission]) -> None:
-    """Whoever calls a hook has no key, and another server's seal gives them none."""
+    """Whoever calls a hook has no key, and another server's signature gives them none."""
     clock = SystemClock()
-    here, there = Seals(clock, "a"), Seals(clock, "b")
+    here, there = PeerSignatures(clock, "a"), PeerSignatures(clock, "b")
     here.key = there.key = b"of the cluster"
     keys = KeyRing((ApiKey("team", "s3cret-of-the-team"),), AddedKeys(MemoryStore(), clock))
     admission = kind(here, keys)
 
     def admit(path: str) -> str:
-        seal = there.sealed(Question("a", "POST", path), key_name="")
-        headers = [(HEADER, seal.encode())]
+        signature = there.sign(Question("a", "POST", path), key_name="")
+        headers = [(HEADER, signature.encode())]
         scope: dict[str, Any] = {"method": "POST", "path": path, "query_string": b"", "headers": headers}
-        opened = admission.seal_of(scope)
+        opened = admission.signature_of(scope)
         assert opened is not None
         return admission.admit(scope, opened)
 
@@ -112,8 +112,8 @@ class AnswersFirst(SlackWebhook):
     """Tells Slack that it has the event, and then takes it."""
 
     @override
-    async def _take(self, arrival: Arrival) -> None:
-        self.taking = asyncio.create_task(super()._take(arrival))
+    async def _accept(self, arrival: Arrival) -> None:
+        self.taking = asyncio.create_task(super()._accept(arrival))
 
 
 async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[SlackWebhook]) -> None:
@@ -133,7 +133,7 @@ async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[Slack
     ):
         log = ChannelLog(store, "chn_sl", await store.claim("chn_sl"))
         address = HookAddress("http://127.0.0.1:9/hooks/channels/sl", slack.signing_secret)
-        hook = kind(api, log, SystemClock(), address=address, take=take)
+        hook = kind(api, log, SystemClock(), address=address, accept=take)
         running = asyncio.create_task(hook.run(endpoints, "sl"))
         await slack.world.changed.until(lambda: bool(slack.world.done("auth.test")))
         delivering = asyncio.create_task(_delivered(hook, body))

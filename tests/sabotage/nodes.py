@@ -19,7 +19,7 @@ from holdfast.models.target_states import TargetStates
 from holdfast.runner.claims import Claims
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
-from holdfast.tools.shell.keeper import Keeper
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 from holdfast.values import Failure, LogEnd
 from journal.cut_store import CutStore
 from journal.promise_checks import check_a_log_that_took_the_place_of_another_is_not_purged_for_it
@@ -123,19 +123,21 @@ async def check_a_spool_adds_nothing_behind_a_resumption(kind: type[MemoryStore]
     assert disk.logs["s1"][-1].event == resumed
 
 
-def keeps_volumes(volume: Path) -> Keeper:
+def keeps_volumes(volume: Path) -> LeaseWatchdog:
     """Knows which folder several servers share."""
-    return Keeper(volumes=[volume], silence_s=0.2)
+    return LeaseWatchdog(volumes=[volume], silence_s=0.2)
 
 
-def takes_all_for_local(_volume: Path) -> Keeper:
+def takes_all_for_local(_volume: Path) -> LeaseWatchdog:
     """Lets every command go on, also one whose session another server continues."""
-    return Keeper(silence_s=0.2)
+    return LeaseWatchdog(silence_s=0.2)
 
 
-async def check_two_servers_never_work_on_the_same_files(keeper_of: Callable[[Path], Keeper]) -> None:
+async def check_two_servers_never_work_on_the_same_files(
+    watchdog_of: Callable[[Path], LeaseWatchdog],
+) -> None:
     with TemporaryDirectory() as folder:
-        await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(keeper_of, Path(folder))
+        await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(watchdog_of, Path(folder))
 
 
 class PurgesByLength(MemoryStore):

@@ -21,9 +21,9 @@ from holdfast.decisions.deliveries import NotThere, ProbeResult
 from holdfast.events import Event
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
-from holdfast.features.channels.deliveries import due
+from holdfast.features.channels.deliveries import pending_events
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.incoming import Arrival, PlatformMessage
 from holdfast.features.channels.outbox import OutboxSender
@@ -64,7 +64,7 @@ async def check_an_envelope_is_on_the_log_before_slack_may_forget_it(kind: type[
         opened = open_slack(token=options.token, app_token=options.app_token, base_url=options.base_url)
         async with opened as api:
             log = ChannelLog(store, LOG, await store.claim(LOG))
-            running = asyncio.create_task(kind(api, log, SystemClock(), take=die).run())
+            running = asyncio.create_task(kind(api, log, SystemClock(), accept=die).run())
             await slack.world.changed.until(lambda: bool(slack.sockets.open))
             slack.world.say(MY, "hello")
             with suppress(BaseExceptionGroup):
@@ -84,7 +84,7 @@ class ForgetsTheHistory(CatchingUp):
 async def check_what_no_socket_heard_is_found(kind: type[CatchingUp]) -> None:
     """What was said while no socket was open is in the history."""
     store, taken = MemoryStore(), list[str]()
-    before = ChannelUpdateTaken(
+    before = ChannelUpdateLogged(
         at_ms=1, key="k", became="message", chat=MY, user="U42", platform_id="1.0", conversation=MY
     )
     await store.append(LOG, [CREATED])
@@ -100,7 +100,7 @@ async def check_what_no_socket_heard_is_found(kind: type[CatchingUp]) -> None:
         options = options_for(slack)
         opened = open_slack(token=options.token, app_token=options.app_token, base_url=options.base_url)
         async with opened as api:
-            catching_up = kind(api, log.state, ChatLocks(), clock=SystemClock(), take=take)
+            catching_up = kind(api, log.state, ChatLocks(), clock=SystemClock(), accept=take)
             catching_up.begin("U0BOT")
             await catching_up.run()
     assert taken == ["anyone?"]
@@ -152,13 +152,13 @@ async def check_no_text_calls_anyone(convert: Any) -> None:
 
 def leaves_the_preview(*args: Any, **fields: Any) -> list[Event]:
     """Says the answer below its preview, and leaves that half-said."""
-    found = due(*args, **fields)
+    found = pending_events(*args, **fields)
     return [replace(one, edits="") if isinstance(one, e.DeliveryIntended) else one for one in found]
 
 
 async def check_an_answer_takes_the_place_of_its_preview(decide: Any) -> None:
     """Nothing of what was said while the run worked stays in the chat."""
-    found = decide(channel_of(PREVIEW, SHOWN), "s", session_of("a"), dialect=DIALECT, now_ms=9)
+    found = decide(channel_of(PREVIEW, SHOWN), "s", session_of("a"), text_format=DIALECT, now_ms=9)
     assert [one.edits for one in found if isinstance(one, e.DeliveryIntended)] == [PREVIEW.key]
 
 
@@ -169,5 +169,5 @@ SABOTAGES = (
     Sabotage("P14", check_what_no_socket_heard_is_found, CatchingUp, ForgetsTheHistory),
     Sabotage("P14", check_a_message_whose_answer_was_lost_is_said_once, SlackCarrier, NeverLooks),
     Sabotage("P11", check_no_text_calls_anyone, slack_messages, as_mrkdwn),
-    Sabotage("P9", check_an_answer_takes_the_place_of_its_preview, due, leaves_the_preview),
+    Sabotage("P9", check_an_answer_takes_the_place_of_its_preview, pending_events, leaves_the_preview),
 )

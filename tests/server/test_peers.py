@@ -20,7 +20,7 @@ from holdfast.features.undo.snapshots import Snapshots
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.redaction import Redactor
 from holdfast.server.options import ApiKey, Limits, ServerOptions
-from holdfast.server.peers.seals import HEADER, WINDOW_MS, Question, Seals, cluster_secret
+from holdfast.server.peers.signatures import HEADER, WINDOW_MS, PeerSignatures, Question, cluster_secret
 from holdfast.server.sessions.processes import OUTPUT_CHARS_MAX
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
@@ -256,25 +256,25 @@ SEALS = (
 
 
 async def test_only_a_fresh_question_of_a_server_of_the_cluster_is_answered_and_only_once() -> None:
-    """P11: the seal covers everything, and the key that it names must be valid here."""
+    """P11: the signature covers everything, and the key that it names must be valid here."""
     async with ChaosServer() as chaos, pair(chaos, KEYED) as both:
         server = both.servers[0]
 
-        async def answered(seal: str) -> tuple[int, str]:
-            answer = await server.call("GET", TARGET, headers={HEADER.decode(): seal})
+        async def answered(signature: str) -> tuple[int, str]:
+            answer = await server.call("GET", TARGET, headers={HEADER.decode(): signature})
             return answer.status, answer.json.get("error", {}).get("message", "")
 
         await both.stores[0].append("s", [e.SessionCreated(at_ms=1, epoch="e")])
         for one in SEALS:
             clock = TestClock()
             clock.jumped_ms = SystemClock().now_ms() - clock.now_ms() - one.early_ms
-            seals = Seals(clock, "b")
-            seals.key = await cluster_secret(both.stores[0]) if one.secret is None else one.secret
-            seal = seals.sealed(one.question, key_name=one.key)
-            status, said = await answered(seal)
+            signatures = PeerSignatures(clock, "b")
+            signatures.key = await cluster_secret(both.stores[0]) if one.secret is None else one.secret
+            signature = signatures.sign(one.question, key_name=one.key)
+            status, said = await answered(signature)
             assert (status, one.says in said) == (one.status, True), (one, said)
             if status == 200:
-                status, said = await answered(seal)
+                status, said = await answered(signature)
                 assert (status, "already used" in said) == (401, True)
         assert (await answered("bm90aGluZw"))[0] == 401
         assert (await server.get(TARGET))[0] == 401

@@ -6,31 +6,35 @@ from pathlib import Path
 
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.keeper import Keeper, kept_tools
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog, watched_tools
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from tools.calls import ENVIRONMENT, QUICK, Call, until
 
 NEVER_S = 1e6  # a lease that doesn't end while the test runs
 
 
-def kept_shell(keeper: Keeper, background: Background) -> Shell:
-    environment = {**ENVIRONMENT, **keeper.environment}
+def kept_shell(watchdog: LeaseWatchdog, background: Background) -> Shell:
+    environment = {**ENVIRONMENT, **watchdog.environment}
     world = ShellWorld(
-        environment=environment, background=background, kill_patience=QUICK, early_end_s=0.0, keeper=keeper
+        environment=environment,
+        background=background,
+        kill_patience=QUICK,
+        early_end_s=0.0,
+        watchdog=watchdog,
     )
     return Shell(world)
 
 
 async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
-    keeper_of: Callable[[Path], Keeper], folder: Path
+    watchdog_of: Callable[[Path], LeaseWatchdog], folder: Path
 ) -> None:
     """P6: two servers never work on the same files, and a local build survives a database restart."""
     shared, local = folder / "shared", folder / "local"
     for place in (shared, local):
         place.mkdir()
-    keeper = keeper_of(shared)
+    watchdog = watchdog_of(shared)
     background = Background(folder / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
-    tool, calls = kept_shell(keeper, background), [Call(workspace=shared), Call(workspace=local)]
+    tool, calls = kept_shell(watchdog, background), [Call(workspace=shared), Call(workspace=local)]
     # The daemon has cleared its environment; each command ends when the test says so.
     command = "setsid env -i sleep 1000 & echo begun; until [ -e ready ]; do sleep 0.05; done; echo built"
     running = [asyncio.create_task(tool.run({"command": command}, call)) for call in calls]
@@ -38,11 +42,11 @@ async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
         await call.hears("begun")
     # What isn't known to be local is killed, whoever started it.
     other = await asyncio.create_subprocess_exec(
-        *("sleep", "1000"), env={**keeper.environment, "HOLDFAST_RUN": "run:call:nonce:foreground"}
+        *("sleep", "1000"), env={**watchdog.environment, "HOLDFAST_RUN": "run:call:nonce:foreground"}
     )
-    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
+    async with BackgroundTasks() as tasks, watched_tools(watchdog, tasks):
         await other.wait()
-        await until(lambda: keeper.has_killed_since(0.1))
+        await until(lambda: watchdog.has_killed_since(0.1))
         for place in (shared, local):
             (place / "ready").touch()
         on_volume, here = await asyncio.gather(*running)

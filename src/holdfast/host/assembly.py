@@ -59,7 +59,7 @@ from holdfast.tools.skills.library import SkillLibrary
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess
     from holdfast.sandbox.sandbox import Sandbox
-    from holdfast.tools.shell.keeper import Keeper
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 _log = logging.getLogger(__name__)
 NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
@@ -119,8 +119,8 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        keeper = _keeper(settings)
-        store = await open_store(settings, keeper)
+        watchdog = _watchdog(settings)
+        store = await open_store(settings, watchdog)
         stack.push_async_callback(store.close)
         clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
@@ -133,7 +133,7 @@ async def open_parts(
 
         tools = await stack.enter_async_context(
             open_tools(
-                settings, clock, config=config, keeper=keeper, further=tools_with_store, sandbox=sandbox
+                settings, clock, config=config, watchdog=watchdog, further=tools_with_store, sandbox=sandbox
             )
         )
         prices = Prices()
@@ -166,13 +166,13 @@ async def open_parts(
         )
 
 
-def _keeper(settings: Settings) -> "Keeper | None":
+def _watchdog(settings: Settings) -> "LeaseWatchdog | None":
     """Kills tools if the server loses its lease; None if no other server shares the store."""
     if not settings.server.store:
         return None
-    from holdfast.tools.shell.keeper import Keeper
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
-    return Keeper(volumes=tuple(settings.volumes.values()))
+    return LeaseWatchdog(volumes=tuple(settings.volumes.values()))
 
 
 def _clock(settings: Settings, store: Store) -> Clock:

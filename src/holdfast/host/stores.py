@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
     from holdfast.journal.postgres.objects import BlobBucket
     from holdfast.journal.postgres.store import PostgresStore
-    from holdfast.tools.shell.keeper import Keeper
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 INSTALL = "pip install 'holdfast[postgres]'"
 
@@ -28,16 +28,16 @@ def store_place(settings: Settings) -> str:
     return shown_database(settings.server.store) if settings.server.store else str(settings.data_dir)
 
 
-async def open_store(settings: Settings, keeper: "Keeper | None" = None) -> Store:
+async def open_store(settings: Settings, watchdog: "LeaseWatchdog | None" = None) -> Store:
     """The store; whoever opens it closes it. It may be readable before it is writable.
 
-    `keeper` is told whenever the lease of a store that servers share is renewed.
+    `watchdog` is told whenever the lease of a store that servers share is renewed.
     """
     server = settings.server
     if not server.store:
         return await SqliteStore.open_readable(settings.store_path, durability=server.durability)
     kind = await asyncio.to_thread(_postgres)  # reading its files would block
-    entry = await asyncio.to_thread(_entry, settings, keeper)
+    entry = await asyncio.to_thread(_entry, settings, watchdog)
     return await kind.open_readable(
         str(server.store),
         name=settings.node_name,
@@ -65,7 +65,7 @@ def object_store(settings: BlobStoreSettings) -> "BlobBucket | None":
     )
 
 
-def _entry(settings: Settings, keeper: "Keeper | None") -> "NodeEntry":
+def _entry(settings: Settings, watchdog: "LeaseWatchdog | None") -> "NodeEntry":
     """What this server says about itself to the others; the data directory is locked already. Blocks."""
     from holdfast.journal.postgres.node import NodeEntry
 
@@ -75,7 +75,7 @@ def _entry(settings: Settings, keeper: "Keeper | None") -> "NodeEntry":
         identity=identity_of(settings.data_dir),
         offers=offers_of(settings),
     )
-    return entry if keeper is None else replace(entry, renewed=keeper.renewed)
+    return entry if watchdog is None else replace(entry, renewed=watchdog.renewed)
 
 
 def offers_of(settings: Settings) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def open_all(
         kept_out=world.kept_out,
         confiner=confiner,
         protected=world.protected,
-        keeper=world.keeper,
+        watchdog=world.watchdog,
     )
     for group, tools in {"built_in": built_in, **further()}.items():
         registry.put(group, tools)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.files.secret_files import SecretFiles
     from holdfast.tools.shell.command_reader import CommandReader
-    from holdfast.tools.shell.keeper import Keeper
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 
 class OpenedTools(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ToolWorld(Struct, frozen=True):
     kept_out: tuple[str, ...]
     background: Background
     protected: ProtectedPaths
-    keeper: "Keeper | None"
+    watchdog: "LeaseWatchdog | None"
     sandbox: "Callable[[], Sandbox] | None"  # a test that began earlier; waits for it
 
 
@@ -99,7 +99,7 @@ async def open_tools(
     clock: Clock,
     *,
     config: Path | None = None,
-    keeper: "Keeper | None" = None,
+    watchdog: "LeaseWatchdog | None" = None,
     further: Callable[[], Mapping[str, Sequence[Tool]]] = dict,
     sandbox: "Callable[[], Sandbox] | None" = None,
 ) -> AsyncGenerator[HostTools]:
@@ -107,11 +107,11 @@ async def open_tools(
 
     When `opening` begins, the sandbox is tested and the registry filled: with the built-in tools, and with
     the groups that `further` makes. `config` is the configuration file, if any; the file tools never open it.
-    `keeper` kills foreground tools if the server loses its lease. `sandbox` waits for a test of the sandbox
+    `watchdog` kills foreground tools if the server loses its lease. `sandbox` waits for a test of the sandbox
     that began earlier.
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
-    environment |= keeper.environment if keeper is not None else {}
+    environment |= watchdog.environment if watchdog is not None else {}
     processes = Background(settings.data_dir / "background", now_ms=clock.now_ms)
     await processes.adopt()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
@@ -122,7 +122,7 @@ async def open_tools(
     def opened() -> OpenedTools:
         from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
 
-        world = ToolWorld(environment, kept_out, processes, protected, keeper, sandbox)
+        world = ToolWorld(environment, kept_out, processes, protected, watchdog, sandbox)
         return open_all(settings, world, registry, further=further)
 
     opening = Opening(opened)
@@ -131,7 +131,7 @@ async def open_tools(
         async with (
             BackgroundTasks() as tasks,
             orphans_adopted(OrphanReaper(), tasks),
-            _kept(keeper, tasks),
+            _kept(watchdog, tasks),
             AsyncExitStack() as stack,
             aclosing(opening),  # first, so that no session tool waits for it any more
         ):
@@ -156,12 +156,12 @@ async def open_tools(
         await processes.close()
 
 
-def _kept(keeper: "Keeper | None", tasks: BackgroundTasks) -> AbstractAsyncContextManager[None]:
-    if keeper is None:
+def _kept(watchdog: "LeaseWatchdog | None", tasks: BackgroundTasks) -> AbstractAsyncContextManager[None]:
+    if watchdog is None:
         return nullcontext()
-    from holdfast.tools.shell.keeper import kept_tools
+    from holdfast.tools.shell.lease_watchdog import watched_tools
 
-    return kept_tools(keeper, tasks)
+    return watched_tools(watchdog, tasks)
 
 
 def own_folders(settings: Settings) -> tuple[Path, ...]:

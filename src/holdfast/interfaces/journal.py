@@ -180,7 +180,7 @@ class HomedElsewhere(JournalError):
         return f"the session's files are on {kind} {name}, which this node can't reach"
 
 
-class NotOffered(JournalError):
+class MissingCapability(JournalError):
     """This node lacks what the session's run needs; `lacking` says what."""
 
     def __init__(self, lacking: tuple[str, ...]) -> None:

@@ -41,7 +41,7 @@ from holdfast.interfaces.journal import (
     IfRunOpen,
     IfSessionKnown,
     JournalError,
-    NotOffered,
+    MissingCapability,
 )
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
@@ -104,7 +104,7 @@ class SessionOwner:
         try:
             await self._insist_on_offers()
             return await store.claim(self.session_id)
-        except (HomedElsewhere, NotOffered):
+        except (HomedElsewhere, MissingCapability):
             await self.view.catch_up(store, self.session_id)
             session = self.view.session
             if not (session.owes_ending or any(self._is_over(run) for run in session.open_runs)):
@@ -113,10 +113,10 @@ class SessionOwner:
             return await store.claim(self.session_id, to_settle=True)
 
     async def _insist_on_offers(self) -> None:
-        """Raise NotOffered if this node lacks what an open run needs; another one may have it."""
+        """Raise MissingCapability if this node lacks what an open run needs; another one may have it."""
         store = self._deps.store
         if needs := self._shared.absent_features.get(self.session_id):
-            raise NotOffered((needs,))
+            raise MissingCapability((needs,))
         if not store.node.offers:
             return
         await self.view.catch_up(store, self.session_id)
@@ -125,7 +125,7 @@ class SessionOwner:
             return
         offered = names_in(offer for node in await store.nodes() for offer in node.offers)
         if lacking := missing(needs_of(runs, offered=offered), store.node.offers):
-            raise NotOffered(tuple(sorted(lacking)))
+            raise MissingCapability(tuple(sorted(lacking)))
 
     async def _release(self, fence: Fence) -> None:
         try:

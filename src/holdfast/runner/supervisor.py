@@ -21,7 +21,13 @@ from holdfast.catalog import FEATURES, SHIPPED, UnfinishedWork
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.index import Index, RunQuery
-from holdfast.interfaces.journal import FenceLost, HomedElsewhere, JournalError, NotOffered, OwnedElsewhere
+from holdfast.interfaces.journal import (
+    FenceLost,
+    HomedElsewhere,
+    JournalError,
+    MissingCapability,
+    OwnedElsewhere,
+)
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about
@@ -44,7 +50,7 @@ DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
 ELSEWHERE = (
     OwnedElsewhere,
     HomedElsewhere,
-    NotOffered,
+    MissingCapability,
     FenceLost,
 )  # another node owns the session, or has to
 
@@ -269,7 +275,7 @@ class Supervisor:
             is_shared = bool(self.deps.store.node.name)
             if (is_shared or session_id in self._shared.absent_features) and is_about(error, ELSEWHERE):
                 _log.info("session %s belongs elsewhere: %s", session_id, error)
-                if is_about(error, (NotOffered,)):
+                if is_about(error, (MissingCapability,)):
                     self._claims.leave_for_now(session_id)
             elif is_about(error, PASSING):
                 _log.warning("session %s waits for the store: %s", session_id, error)

@@ -41,7 +41,7 @@ from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
 from holdfast.server.peers.admission import PeerAdmission
 from holdfast.server.peers.file_requests import FileRequests
-from holdfast.server.peers.lives import SessionLives
+from holdfast.server.peers.live_state import LiveStateReader
 from holdfast.server.peers.peers import Peers
 from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
@@ -126,7 +126,7 @@ def make_app(
     page = PageRoute(PageRoutes(deps.options.page))
     router = ApiRouter(routes, page, lifespan=lifespan)
     drain = deps.supervisor.drain
-    peers = PeerAdmission(deps.peers.seals, deps.keys)
+    peers = PeerAdmission(deps.peers.signatures, deps.keys)
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
     app = _waiting(router, deps) if deps.options.requires_sandbox else router
     return AccessMiddleware(app, deps.options, access, drain=drain)
@@ -198,7 +198,7 @@ def _deps(
         metrics=metrics,
         budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
         peers=peers,
-        lives=SessionLives(agent, supervisor, peers, jobs=options.jobs),
+        lives=LiveStateReader(agent, supervisor, peers, jobs=options.jobs),
         file_requests=FileRequests(store, peers),
         uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
         workspaces=WorkspaceAccess(keys, folders, store=store, states=inbox.state),

@@ -20,7 +20,7 @@ from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
-from holdfast.server.peers.lives import SessionLives
+from holdfast.server.peers.live_state import LiveStateReader
 from holdfast.server.peers.peers import Peers
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.feeds import SessionListChanges
@@ -46,7 +46,7 @@ class RouteDeps(Struct, frozen=True):
     metrics: Metrics
     budgets: KeyBudgets
     peers: Peers
-    lives: SessionLives
+    lives: LiveStateReader
     file_requests: FileRequests
     workspaces: WorkspaceAccess
     modes: SessionModes

@@ -18,7 +18,7 @@ from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.keeper import Keeper
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from holdfast.tools.web.addresses import PublicOnly
 from holdfast.tools.web.fetch import Fetcher
@@ -37,12 +37,12 @@ def built_in_tools(
     kept_out: tuple[str, ...] = (),
     confiner: Confiner | None = None,
     protected: ProtectedPaths | None = None,
-    keeper: Keeper | None = None,
+    watchdog: LeaseWatchdog | None = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
     `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
-    `confiner` puts commands into the sandbox, and `keeper` kills them if the server loses its lease.
+    `confiner` puts commands into the sandbox, and `watchdog` kills them if the server loses its lease.
     """
     seen = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
@@ -54,7 +54,7 @@ def built_in_tools(
                 argv=(shell_of(environment), "-c"),
                 confiner=confiner,
                 protected=protected,
-                keeper=keeper,
+                watchdog=watchdog,
             )
         ),
         ShellJobs(background),

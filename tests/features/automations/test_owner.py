@@ -28,7 +28,7 @@ from holdfast.features.automations.values import (
     When,
 )
 from holdfast.features.channels.events import (
-    ChannelResultWanted,
+    ChannelResultRequested,
 )
 from holdfast.interfaces.ids import channel_log_id
 
@@ -254,7 +254,7 @@ async def test_a_chat_is_told_of_each_run_and_once_that_it_gave_up_though_the_pr
     await world.stop()
     records = world.disk.records(channel_log_id("telegram"), after=0, limit=100)
     events = [one.event for one in records]
-    wanted = {one.message_id: one for one in events if isinstance(one, ChannelResultWanted)}
+    wanted = {one.message_id: one for one in events if isinstance(one, ChannelResultRequested)}
     said = [one for one in events if isinstance(one, e.DeliveryIntended)]
     assert len(wanted) == 3
     assert {one.session_id for one in wanted.values()} <= set(world.disk.sessions)

@@ -6,20 +6,22 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.features.channels.cards import Card
-from holdfast.features.channels.deliveries import Dialect, preview_intent
+from holdfast.features.channels.deliveries import PlatformFormat, preview_intent
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
-from holdfast.features.channels.state import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.features.channels.telegram.carrier import card_fits
 from holdfast.folds.run import AskStatus
 from holdfast.folds.session_fold import SessionFold
 from holdfast.values import Action, Failure
 
-TAKEN = TakenMessage("1", "s", "m", "5")
+TAKEN = AcceptedMessage("1", "s", "m", "5")
 PREVIEW = preview_intent(TAKEN, "r", 2)
 SHOWN = e.DeliveryConfirmed(at_ms=3, delivery=PREVIEW.key, platform_id="7")
-DIALECT = Dialect(count=lambda text: len(text.split("|")) if text else 0, fits=card_fits, lead="!", format=3)
+DIALECT = PlatformFormat(
+    count=lambda text: len(text.split("|")) if text else 0, fits=card_fits, lead="!", format=3
+)
 ID = f"apr_{'0' * 24}"
 MARKUP = [
     "<",
@@ -43,7 +45,7 @@ ANY_TEXT = st.lists(SPECIAL | st.text(max_size=20), max_size=60).map("".join)
 
 def channel_of(*events: e.Event) -> ChannelState:
     state = ChannelState()
-    message = ChannelUpdateTaken(
+    message = ChannelUpdateLogged(
         at_ms=1,
         key="k",
         became="message",

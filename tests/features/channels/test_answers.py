@@ -4,18 +4,18 @@ from msgspec.structs import replace
 
 from features.channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
 from holdfast import events as e
-from holdfast.features.channels.deliveries import due, headed
+from holdfast.features.channels.deliveries import pending_events, with_heading
 from holdfast.features.channels.events import (
-    ChannelMessageSettled,
-    ChannelResultWanted,
-    ChannelUpdateTaken,
+    ChannelMessageClosed,
+    ChannelResultRequested,
+    ChannelUpdateLogged,
 )
-from holdfast.features.channels.state import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
 
 
 def said(channel: ChannelState, session: SessionFold) -> list[tuple[str, int, str, bool]]:
-    found = due(channel, "s", session, dialect=DIALECT, now_ms=9)
+    found = pending_events(channel, "s", session, text_format=DIALECT, now_ms=9)
     intents = [one for one in found if isinstance(one, e.DeliveryIntended)]
     return [(one.message, one.part, one.edits, one.removes) for one in intents]
 
@@ -26,23 +26,24 @@ def test_the_first_part_of_the_answer_changes_the_preview() -> None:
     assert said(channel_of(PREVIEW, SHOWN), session_of("a|b")) == [first, second]
     assert said(channel_of(PREVIEW), session_of("a|b")) == [first, second], "it may be on its way"
     assert said(channel_of(), session_of("a|b")) == [("answer", 0, "", False), second]
-    intents = due(channel_of(), "s", session_of("a"), dialect=DIALECT, now_ms=9)
+    intents = pending_events(channel_of(), "s", session_of("a"), text_format=DIALECT, now_ms=9)
     assert [one.format for one in intents if isinstance(one, e.DeliveryIntended)] == [3]
 
 
 def test_a_preview_whose_run_failed_becomes_the_failure() -> None:
     """P9: a final failure is said once, with what to do."""
-    found = due(channel_of(PREVIEW, SHOWN), "s", session_of("", "failed"), dialect=DIALECT, now_ms=9)
+    failed = session_of("", "failed")
+    found = pending_events(channel_of(PREVIEW, SHOWN), "s", failed, text_format=DIALECT, now_ms=9)
     (ending, settled) = found
     assert isinstance(ending, e.DeliveryIntended)
     assert (ending.message, ending.edits) == ("ending", PREVIEW.key)
     assert "Set one." in ending.body
     assert "!retry" in ending.body
-    assert isinstance(settled, ChannelMessageSettled)
+    assert isinstance(settled, ChannelMessageClosed)
 
 
 def test_an_answer_comes_below_what_was_said_after_its_preview() -> None:
-    steered = ChannelUpdateTaken(at_ms=4, key="k2", became="steer", chat="1", user="u", platform_id="8")
+    steered = ChannelUpdateLogged(at_ms=4, key="k2", became="steer", chat="1", user="u", platform_id="8")
     channel = channel_of(PREVIEW, SHOWN, steered)
     removed = ("preview.removed", 0, PREVIEW.key, True)
     assert said(channel, session_of("a")) == [removed, ("answer", 0, "", False)]
@@ -63,24 +64,24 @@ def test_a_chat_that_did_not_ask_is_told_whose_answer_it_is() -> None:
     """P14: the result of a trigger has its name, once."""
     for text, outcome, heads in (("a|b", "completed", ["news"] * 2), ("", "completed", ["news"])):
         state = ChannelState()
-        wanted = ChannelResultWanted(at_ms=1, chat="1", session_id="s", message_id="m", title="news")
+        wanted = ChannelResultRequested(at_ms=1, chat="1", session_id="s", message_id="m", title="news")
         apply_to_channel(state, 1, wanted)
-        found = due(state, "s", session_of(text, outcome), dialect=DIALECT, now_ms=9)
+        found = pending_events(state, "s", session_of(text, outcome), text_format=DIALECT, now_ms=9)
         assert [one.head for one in found if isinstance(one, e.DeliveryIntended)] == heads
-    assert headed("ne`ws\n", "well") == "From `news`:\n\nwell"
-    assert headed("news", " ") == " "
-    assert headed("", "well") == "well"
+    assert with_heading("ne`ws\n", "well") == "From `news`:\n\nwell"
+    assert with_heading("news", " ") == " "
+    assert with_heading("", "well") == "well"
 
 
 def test_a_chat_is_told_once_how_to_accept_what_its_run_proposed() -> None:
     """P9: whoever awaits the answer elsewhere, such as a webhook, gets the answer alone."""
     for proposals, words in ((0, []), (1, ["A proposed memory"]), (2, ["2 proposed memories"])):
         session = session_of("hello", proposals=proposals)
-        found = due(channel_of(), "s", session, dialect=DIALECT, now_ms=9)
+        found = pending_events(channel_of(), "s", session, text_format=DIALECT, now_ms=9)
         bodies = [one.body for one in found if isinstance(one, e.DeliveryIntended) and one.body]
         assert [body.partition(" or ")[0] for body in bodies] == words
         assert all("`holdfast memory show`" in body for body in bodies)
     elsewhere = ChannelState()
-    taken = TakenMessage("1", "s", "m", "5", is_from_elsewhere=True)
+    taken = AcceptedMessage("1", "s", "m", "5", is_from_elsewhere=True)
     elsewhere.awaited[taken.awaited_as] = taken
     assert len(said(elsewhere, session_of("hello", proposals=1))) == 1

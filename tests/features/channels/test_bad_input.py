@@ -20,12 +20,12 @@ from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelConnected,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.incoming import ButtonPress, ChatFile, PlatformMessage
-from holdfast.features.channels.owner import OWNER_FAILED, OWNER_HINT, ChatPlatform, Take, own_channel
+from holdfast.features.channels.owner import OWNER_FAILED, OWNER_HINT, Accept, ChatPlatform, own_channel
 from holdfast.features.channels.telegram.channel import open_telegram_channel
-from holdfast.features.channels.texts import CANNOT_TAKE, FILE_LOST
+from holdfast.features.channels.texts import FILE_LOST, NOT_ACCEPTED
 from holdfast.runner.inbox import Inbox, IncomingMessage, OnceFor
 
 HALF = "a\ud800b"  # half of a character, which JSON can escape and UTF-8 can't hold
@@ -159,9 +159,9 @@ async def test_a_message_that_cannot_be_taken_is_ignored_visibly_and_the_next_is
         async with channel(world, options_for(telegram)):
             telegram.world.say(ME, "stumble")
             telegram.world.say(ME, "two")
-            await said(telegram, CANNOT_TAKE, "re: two")
+            await said(telegram, NOT_ACCEPTED, "re: two")
         found = [one.event for one in await world.log(LOG)]
-    taken = [one for one in found if isinstance(one, ChannelUpdateTaken)]
+    taken = [one for one in found if isinstance(one, ChannelUpdateLogged)]
     assert [(one.became, one.why) for one in taken] == [
         ("ignored", "failed: RuntimeError"),
         ("message", ""),
@@ -181,7 +181,7 @@ async def test_an_owner_that_fails_says_so_on_the_log_and_begins_again() -> None
         async def stumbling(
             deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
         ) -> AsyncGenerator[ChatPlatform]:
-            async def connect(_take: Take) -> None:
+            async def connect(_accept: Accept) -> None:
                 connected = ChannelConnected(at_ms=1, account="x")
                 await log.append(connected)
                 raise RuntimeError("nobody foresaw this")

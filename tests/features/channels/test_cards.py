@@ -21,7 +21,7 @@ from holdfast.features.channels.cards import (
     FitsIn,
     about_card,
     card_of,
-    full_words,
+    full_text,
     is_listed_whole,
     is_shown_whole,
     listed,
@@ -98,7 +98,7 @@ WRITERS: dict[str, Callable[[str], list[str]]] = {
 def test_what_is_said_above_a_card_is_all_of_it(platform: str, text: str, times: int) -> None:
     """P8: nothing of it is lost where messages are split, and nothing of it ends its block."""
     ask = approval(f"{text * times} end", findings=("found", "also"), once_because="why")
-    words = full_words(ask)
+    words = full_text(ask)
     shown = "".join(WRITERS[platform](words))
     wanted = "".join(exact(text * times).split())
     assert not words or wanted in "".join(shown.replace("\u200b", "").split())
@@ -123,8 +123,8 @@ def test_a_card_below_its_words_offers_its_choices_and_says_where_they_are(platf
 def test_what_is_endless_or_unknown_has_no_words() -> None:
     """P8: then there is nothing above the card, and it can only be denied."""
     unknown = approval("write", diff=unified_diff("a", "a\n" * 9_000, after="b\n" * 9_000))
-    assert full_words(unknown) == ""
-    assert full_words(approval("x" * WORDS_CHARS_MAX)) == ""
+    assert full_text(unknown) == ""
+    assert full_text(approval("x" * WORDS_CHARS_MAX)) == ""
 
 
 @pytest.mark.parametrize("platform", list(PLATFORMS))

@@ -7,7 +7,7 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.features.channels.approvals import ALLOWED
 from holdfast.features.channels.chat_commands import EARLIER, NEW, STILL_AT_WORK
 from holdfast.features.channels.events import (
-    ChannelMessageSettled,
+    ChannelMessageClosed,
 )
 
 
@@ -45,7 +45,7 @@ async def test_a_card_of_an_earlier_conversation_is_decided_by_command() -> None
             telegram.world.say(ME, "/approve")
             await until(telegram, lambda: "well" in telegram.world.chat(ME).texts())
             assert ALLOWED in telegram.world.chat(ME).texts()
-            await world.until("chn_tg", ChannelMessageSettled)
+            await world.until("chn_tg", ChannelMessageClosed)
     assert done == ["act {}"]
 
 

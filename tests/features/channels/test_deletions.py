@@ -10,8 +10,8 @@ from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.features.channels.discord.updates import read_deletions
 from holdfast.features.channels.events import (
     ChannelChatBound,
-    ChannelMessageSettled,
-    ChannelUpdateTaken,
+    ChannelMessageClosed,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.slack.events import SlackInstallation, read_envelope
 from holdfast.features.channels.texts import TAKEN_OUT, TOO_LATE_TO_DELETE, with_lead
@@ -45,14 +45,14 @@ async def test_a_message_that_is_deleted_in_slack_while_it_waits_is_never_answer
             first = slack.world.say(slack_lab.MY, "work")
             await gate.reached()
             second = slack.world.say(slack_lab.MY, "and hurry")
-            await world.until(slack_lab.LOG, ChannelUpdateTaken, times=2)
+            await world.until(slack_lab.LOG, ChannelUpdateLogged, times=2)
             slack.world.delete(slack_lab.MY, second["ts"])
             texts = slack.world.conversation(slack_lab.MY).texts
             await slack_lab.until(slack, lambda: TAKEN_OUT in texts())
             slack.world.delete(slack_lab.MY, first["ts"])
             await slack_lab.until(slack, lambda: with_lead(TOO_LATE_TO_DELETE, "!") in texts())
             gate.open()
-            await world.until(slack_lab.LOG, ChannelMessageSettled, times=2)
+            await world.until(slack_lab.LOG, ChannelMessageClosed, times=2)
             slack.world.say(slack_lab.MY, "last")
             await slack_lab.until(slack, lambda: "re: last" in texts())
         assert len(await accepted(world, slack_lab.LOG)) == 2, "the deleted one had no run"
@@ -68,18 +68,18 @@ async def test_a_message_that_is_deleted_in_discord_while_it_waits_is_never_answ
             first = discord_lab.say(discord, "work")
             await gate.reached()
             second = discord_lab.say(discord, "and hurry")
-            await world.until(discord_lab.LOG, ChannelUpdateTaken, times=2)
+            await world.until(discord_lab.LOG, ChannelUpdateLogged, times=2)
             discord.world.delete(chat, str(second["id"]))
             await discord_lab.until(discord, lambda: TAKEN_OUT in chat.texts())
             discord.world.delete(chat, str(first["id"]))
             await discord_lab.until(discord, lambda: TOO_LATE_TO_DELETE in chat.texts())
             gate.open()
-            await world.until(discord_lab.LOG, ChannelMessageSettled, times=2)
+            await world.until(discord_lab.LOG, ChannelMessageClosed, times=2)
             last = discord_lab.say(discord, "last")
             await discord_lab.until(discord, lambda: "re: last" in chat.texts())
             said = chat.texts()
             discord.world.delete(chat, str(last["id"]))  # of what is long answered, nobody needs to be told
-            await world.until(discord_lab.LOG, ChannelUpdateTaken, times=6)
+            await world.until(discord_lab.LOG, ChannelUpdateLogged, times=6)
             assert chat.texts() == said
         assert len(await accepted(world, discord_lab.LOG)) == 2, "the deleted one had no run"
         assert "hurry" not in "".join(str(one.body) for one in chaos.seen.requests)

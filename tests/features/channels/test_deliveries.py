@@ -17,11 +17,11 @@ from holdfast.chaos import ChaosServer, closed_port
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.events import (
     ChannelConnected,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.options import ApiKey
-from holdfast.server.peers.seals import HEADER, Question, Seals, cluster_secret
+from holdfast.server.peers.signatures import HEADER, PeerSignatures, Question, cluster_secret
 from runner.memory_nodes import Cluster, NodeStore
 from serving import Answer, Served, served, target_of
 
@@ -65,7 +65,7 @@ class Two:
     async def taken(self) -> list[str]:
         """What became of the updates that are on the log."""
         records = await self.stores[1].read(self.options.log_id)
-        return [one.event.became for one in records if isinstance(one.event, ChannelUpdateTaken)]
+        return [one.event.became for one in records if isinstance(one.event, ChannelUpdateLogged)]
 
 
 @asynccontextmanager
@@ -165,21 +165,21 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
     ):
         await both.held_by_a()
         body = json.dumps(update_of("hello")).encode()
-        seal = await sealed(both, Question("b", "POST", PATH, body))
-        answer = await both.post(1, body, **{HEADER.decode(): seal})
+        signature = await sign(both, Question("b", "POST", PATH, body))
+        answer = await both.post(1, body, **{HEADER.decode(): signature})
         assert (answer.status, answer.code) == (503, "too_busy")
         assert answer.headers["Retry-After"] == "2"
         assert await both.taken() == []
 
 
-async def sealed(both: Two, question: Question, *, key: str = "", secret: bytes | None = None) -> str:
-    seals = Seals(SystemClock(), "b")
-    seals.key = await cluster_secret(both.stores[0]) if secret is None else secret
-    return seals.sealed(question, key_name=key)
+async def sign(both: Two, question: Question, *, key: str = "", secret: bytes | None = None) -> str:
+    signatures = PeerSignatures(SystemClock(), "b")
+    signatures.key = await cluster_secret(both.stores[0]) if secret is None else secret
+    return signatures.sign(question, key_name=key)
 
 
-async def test_only_a_seal_of_the_cluster_for_this_very_delivery_replaces_the_secret() -> None:
-    """P11: no other server's word counts, and a seal without a key opens nothing else."""
+async def test_only_a_signature_of_the_cluster_for_this_very_delivery_replaces_the_secret() -> None:
+    """P11: no other server's word counts, and a signature without a key opens nothing else."""
     async with (
         FakeTelegram() as telegram,
         ChaosServer(choose=echo) as chaos,
@@ -189,25 +189,25 @@ async def test_only_a_seal_of_the_cluster_for_this_very_delivery_replaces_the_se
         body = json.dumps(update_of("hello")).encode()
         right = Question("a", "POST", PATH, body)
         refused = {
-            "another secret": await sealed(both, right, secret=b"x" * 32),
-            "no secret": await sealed(both, right, secret=b""),
-            "another path": await sealed(both, Question("a", "POST", "/hooks/channels/other", body)),
-            "another server": await sealed(both, Question("b", "POST", PATH, body)),
-            "another body": await sealed(both, Question("a", "POST", PATH, body + b" ")),
+            "another secret": await sign(both, right, secret=b"x" * 32),
+            "no secret": await sign(both, right, secret=b""),
+            "another path": await sign(both, Question("a", "POST", "/hooks/channels/other", body)),
+            "another server": await sign(both, Question("b", "POST", PATH, body)),
+            "another body": await sign(both, Question("a", "POST", PATH, body + b" ")),
         }
-        for what, seal in refused.items():
-            answer = await both.post(0, body, **{HEADER.decode(): seal})
+        for what, signature in refused.items():
+            answer = await both.post(0, body, **{HEADER.decode(): signature})
             assert (answer.status, answer.code) == (401, "peer_refused"), what
-        keyed = await sealed(both, right, key="team")
+        keyed = await sign(both, right, key="team")
         assert (await both.post(0, body, **{HEADER.decode(): keyed})).code == "peer_key_unknown"
         for target in ("/v1/runs", "/hooks/trg_1", "/api/channels/tg/pair"):
-            elsewhere = await sealed(both, Question("a", "POST", target, b"{}"))
+            elsewhere = await sign(both, Question("a", "POST", target, b"{}"))
             answer = await both.servers[0].call(
                 "POST", target, body=b"{}", headers={HEADER.decode(): elsewhere}
             )
             assert (answer.status, answer.code) == (403, "peer_key_unknown"), target
         assert await both.taken() == []
-        seal = await sealed(both, right)
-        assert (await both.post(0, body, **{HEADER.decode(): seal})).status == 200
-        assert (await both.post(0, body, **{HEADER.decode(): seal})).status == 401
+        signature = await sign(both, right)
+        assert (await both.post(0, body, **{HEADER.decode(): signature})).status == 200
+        assert (await both.post(0, body, **{HEADER.decode(): signature})).status == 401
         assert await both.taken() == ["message"]

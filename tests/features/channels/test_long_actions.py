@@ -18,7 +18,7 @@ from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
 from holdfast.features.channels.approvals import DENIED
 from holdfast.features.channels.cards import ALL_ABOVE, TOO_LONG
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from runner.steered_clock import SteeredClock, settle
@@ -247,7 +247,7 @@ async def test_an_action_whose_card_may_be_missing_is_shown_before_it_can_be_all
             approval_id = await approval_of(world, "chn_tg")
             await world.until("chn_tg", e.DeliveryUnknown)
             telegram.world.say(ME, "/approve")
-            await world.until("chn_tg", ChannelUpdateTaken, times=2)
+            await world.until("chn_tg", ChannelUpdateLogged, times=2)
             await settle()
             clock.advance(1)
             listed = f"{approval_id}:\n\nact {{}}"

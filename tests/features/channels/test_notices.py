@@ -3,7 +3,7 @@
 from holdfast import events as e
 from holdfast.events import Event
 from holdfast.features.channels.notices import notices
-from holdfast.features.channels.state import ChannelState, TakenMessage, apply_to_channel
+from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
 from holdfast.values import Budget, RunSettings
 
@@ -27,7 +27,7 @@ def used(tokens: int) -> e.Usage:
 def told(log: list[Event], *, limit: Budget | None = None, elsewhere: bool = False) -> list[tuple[str, str]]:
     """The key and the words of each notice, asked for after every event, with the outbox that follows."""
     channel, session = ChannelState(), SessionFold()
-    taken = TakenMessage("1", "s", "m", "5", is_from_elsewhere=elsewhere)
+    taken = AcceptedMessage("1", "s", "m", "5", is_from_elsewhere=elsewhere)
     channel.awaited[taken.awaited_as] = taken
     found: list[tuple[str, str]] = []
     for seq, event in enumerate(log, 1):

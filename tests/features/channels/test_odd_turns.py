@@ -14,10 +14,10 @@ from features.channels.samples import DIALECT, channel_of, session_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Script, SeenRequest
 from holdfast.features.channels.chat_commands import GONE
-from holdfast.features.channels.deliveries import due
+from holdfast.features.channels.deliveries import pending_events
 from holdfast.features.channels.events import (
     ChannelConnected,
-    ChannelResultWanted,
+    ChannelResultRequested,
 )
 from holdfast.features.channels.state import ChannelState, apply_to_channel
 from holdfast.features.channels.texts import DELETED, EDIT_OF_OTHER
@@ -96,7 +96,7 @@ async def test_the_question_of_a_trigger_is_answered_by_what_is_written_next() -
         await world.until(LOG, ChannelConnected)
         sent = await world.inbox.send("ses_t", IncomingMessage(text="a colour"))
         assert isinstance(sent, Sent)
-        wanted = ChannelResultWanted(
+        wanted = ChannelResultRequested(
             at_ms=1, chat=str(ME), session_id="ses_t", message_id=sent.message_id, title="news"
         )
         await world.store.append(LOG, [wanted], when=[IfSessionKnown()])
@@ -114,7 +114,7 @@ async def test_of_two_questions_the_newest_is_answered_first() -> None:
         await until(telegram, lambda: len(texts()) == 1)
         sent = await world.inbox.send("ses_t", IncomingMessage(text="a colour"))
         assert isinstance(sent, Sent)
-        wanted = ChannelResultWanted(
+        wanted = ChannelResultRequested(
             at_ms=1, chat=str(ME), session_id="ses_t", message_id=sent.message_id, title="news"
         )
         await world.store.append(LOG, [wanted], when=[IfSessionKnown()])
@@ -130,10 +130,10 @@ def test_a_failed_trigger_does_not_tell_people_to_retry_something_else() -> None
     failed = session_of("", "failed")
     state = ChannelState()
     apply_to_channel(
-        state, 1, ChannelResultWanted(at_ms=1, chat="1", session_id="s", message_id="m", title="news")
+        state, 1, ChannelResultRequested(at_ms=1, chat="1", session_id="s", message_id="m", title="news")
     )
     for channel_state, has_retry in ((channel_of(), True), (state, False)):
-        (said, *_) = due(channel_state, "s", failed, dialect=DIALECT, now_ms=9)
+        (said, *_) = pending_events(channel_state, "s", failed, text_format=DIALECT, now_ms=9)
         assert isinstance(said, e.DeliveryIntended)
         assert ("retry" in said.body) is has_retry
 
@@ -150,7 +150,7 @@ def test_what_waits_in_a_session_that_is_deleted_is_said_to_be_gone_once() -> No
     ]
     for seq, event in enumerate(log, 1):
         session.apply(seq, event)
-    found = due(state, "s", session, dialect=DIALECT, now_ms=9)
+    found = pending_events(state, "s", session, text_format=DIALECT, now_ms=9)
     for seq, event in enumerate(found, 10):
         apply_to_channel(state, seq, event)
     assert [one.intended.body for one in state.outbox.deliveries.values()] == [DELETED]

@@ -15,12 +15,12 @@ from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, Send
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_commands import NEW
 from holdfast.features.channels.events import (
-    ChannelMessageSettled,
-    ChannelUpdateTaken,
+    ChannelMessageClosed,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.losses import loss_notices
-from holdfast.features.channels.outbox import Manners, OutboxSender
-from holdfast.features.channels.session_watcher import Watching
+from holdfast.features.channels.outbox import OutboxSender, SendingOptions
+from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.features.channels.store_errors import BROKEN
 from holdfast.features.channels.telegram.carrier import DIALECT
 from holdfast.folds.outbox import OutboxEntry
@@ -74,8 +74,8 @@ async def sender_for(world: World, carrier: Stumbling) -> OutboxSender:
         await world.store.append(LOG, [intended], when=[IfSessionKnown()])
     log = ChannelLog(world.store, LOG, await world.store.claim(LOG))
     await log.catch_up()
-    manners = Manners(losses=loss_notices)
-    return OutboxSender(log, carrier, store=world.store, clock=world.clock, manners=manners)
+    options = SendingOptions(losses=loss_notices)
+    return OutboxSender(log, carrier, store=world.store, clock=world.clock, options=options)
 
 
 async def test_a_delivery_that_cannot_be_sent_delays_no_other_and_is_told_of() -> None:
@@ -131,11 +131,11 @@ async def test_a_log_that_is_damaged_while_its_answer_is_awaited_is_given_up_alo
     async with FakeTelegram() as telegram, ChaosServer([Say("so "), Hang()]) as chaos:
         async with process(chaos, store=store) as world, channel(world, options_for(telegram)):
             telegram.world.say(ME, "hi")
-            await world.until(LOG, ChannelUpdateTaken)
+            await world.until(LOG, ChannelUpdateLogged)
             store.damaged.update((await state_of(world)).chats)
-        watched = Watching(deps_of(world), await owned_log(store), dialect=DIALECT)
+        watched = SessionWatcher(deps_of(world), await owned_log(store), text_format=DIALECT)
         watching = asyncio.create_task(watched.run())
-        records = await world.until(LOG, ChannelMessageSettled)
+        records = await world.until(LOG, ChannelMessageClosed)
         watching.cancel()
         await wait_through_cancel(watching)
     told = [one.event for one in records if isinstance(one.event, e.DeliveryIntended)]

@@ -19,7 +19,7 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.features.channels.channel_log import ChannelLog
-from holdfast.features.channels.outbox import Manners, OutboxSender
+from holdfast.features.channels.outbox import OutboxSender, SendingOptions
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.journal.memory import MemoryStore
 from holdfast.values import CHANNEL
@@ -53,7 +53,7 @@ async def sent_by(carrier: Scripted, *events: e.Event, settles_s: float = 0.0) -
     await store.append(LOG, [CREATED])
     log = ChannelLog(store, LOG, await store.claim(LOG))
     await log.append(*events)
-    sender = OutboxSender(log, carrier, store=store, clock=clock, manners=Manners(settles_s=settles_s))
+    sender = OutboxSender(log, carrier, store=store, clock=clock, options=SendingOptions(settles_s=settles_s))
     task = asyncio.create_task(sender.run())
     while log.state.outbox.queues:
         await settle()

@@ -4,21 +4,21 @@ from holdfast import events as e
 from holdfast.features.channels import state as channel_module
 from holdfast.features.channels.events import (
     ChannelChatBound,
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelCodeTried,
     ChannelConnected,
     ChannelFailed,
-    ChannelMessageSettled,
+    ChannelMessageClosed,
     ChannelModelChosen,
-    ChannelResultWanted,
-    ChannelUpdateTaken,
+    ChannelResultRequested,
+    ChannelUpdateLogged,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
 from holdfast.features.channels.state import (
+    AcceptedMessage,
     ChannelState,
     ChannelUser,
-    TakenMessage,
     apply_to_channel,
     code_digest,
 )
@@ -31,9 +31,9 @@ def channel_of(*events: e.Event) -> ChannelState:
     return state
 
 
-def taken(key: str = "m:1:5", became: str = "message", **fields: object) -> ChannelUpdateTaken:
+def taken(key: str = "m:1:5", became: str = "message", **fields: object) -> ChannelUpdateLogged:
     usual: dict[str, object] = {"chat": "1", "user": "u", "platform_id": "5"}
-    return ChannelUpdateTaken(at_ms=3, key=key, became=became, **(usual | fields))  # pyright: ignore[reportArgumentType]
+    return ChannelUpdateLogged(at_ms=3, key=key, became=became, **(usual | fields))  # pyright: ignore[reportArgumentType]
 
 
 def test_trouble_lasts_until_the_platform_answers() -> None:
@@ -64,7 +64,7 @@ def test_what_may_have_arrived_is_repeated_once_the_platform_is_back_and_limits_
 def test_a_code_is_used_once_expires_and_is_void_after_five_wrong_tries() -> None:
     """P11: a pairing code can't be guessed."""
     assert code_digest("chn_tg", " ab12cd34 ") == code_digest("chn_tg", "AB12CD34")
-    made = ChannelCodeMade(at_ms=1, digest="d", expires_at_ms=600)
+    made = ChannelCodeCreated(at_ms=1, digest="d", expires_at_ms=600)
     assert channel_of(made).open_codes(599) == ["d"]
     assert channel_of(made).open_codes(600) == []
     allowed = ChannelUserAllowed(at_ms=2, user="u", name="Ann", role="approver", code="d")
@@ -104,26 +104,26 @@ def test_a_chat_has_one_session_at_a_time_and_an_earlier_one_keeps_its_chat() ->
 def test_a_message_is_awaited_until_it_is_settled() -> None:
     message = taken(session_id="s", message_id="m")
     state = channel_of(message)
-    known = TakenMessage("1", "s", "m", "5")
+    known = AcceptedMessage("1", "s", "m", "5")
     assert state.keys == {"m:1:5": None}
     assert state.awaited == {"m": known}
-    assert state.taken == {("1", "5"): known}
-    state = channel_of(message, ChannelMessageSettled(at_ms=4, message_id="m"))
-    assert (state.awaited, state.taken) == ({}, {("1", "5"): known})
-    assert channel_of(taken(session_id="s", message_id="m", platform_id="")).taken == {}
+    assert state.accepted == {("1", "5"): known}
+    state = channel_of(message, ChannelMessageClosed(at_ms=4, message_id="m"))
+    assert (state.awaited, state.accepted) == ({}, {("1", "5"): known})
+    assert channel_of(taken(session_id="s", message_id="m", platform_id="")).accepted == {}
     assert channel_of(taken(became="command")).awaited == {}
 
 
 def test_a_chat_is_told_once_what_becomes_of_a_message_from_elsewhere() -> None:
     """P14: a trigger that fires again after a crash wants the same, and two chats are two wishes."""
     here, there = (
-        ChannelResultWanted(at_ms=1, chat=chat, session_id="s", message_id="m") for chat in ("1", "2")
+        ChannelResultRequested(at_ms=1, chat=chat, session_id="s", message_id="m") for chat in ("1", "2")
     )
     state = channel_of(here, there, here)
     assert list(state.awaited) == ["m@1", "m@2"]
     assert state.chats == {"s": "1"}
-    assert state.taken == {}
-    settled = ChannelMessageSettled(at_ms=2, message_id="m", chat="1")
+    assert state.accepted == {}
+    settled = ChannelMessageClosed(at_ms=2, message_id="m", chat="1")
     state = channel_of(here, there, settled, here)
     assert list(state.awaited) == ["m@2"]
 
@@ -175,11 +175,11 @@ def test_the_sessions_of_a_chat_are_its_own_those_it_awaits_and_those_it_is_told
         ChannelChatBound(at_ms=1, chat="1", session_id="a"),
         taken("k1", session_id="a", message_id="m1"),
         ChannelChatBound(at_ms=2, chat="1", session_id="b"),
-        ChannelResultWanted(at_ms=3, chat="1", session_id="t", message_id="m2", title="news"),
+        ChannelResultRequested(at_ms=3, chat="1", session_id="t", message_id="m2", title="news"),
     )
     assert state.sessions_in("1") == ["b", "a"]
-    assert state.told_in("1") == ["b", "a", "t"]
-    assert state.sessions_in("2") == state.told_in("2") == []
+    assert state.sessions_reported_in("1") == ["b", "a", "t"]
+    assert state.sessions_in("2") == state.sessions_reported_in("2") == []
     assert state.awaited["m2@1"].title == "news"
 
 

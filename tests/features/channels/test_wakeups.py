@@ -10,10 +10,10 @@ from holdfast.chaos import ChaosServer
 from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendResult
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.outbox import OutboxSender
-from holdfast.features.channels.session_watcher import Watching
+from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -55,9 +55,9 @@ async def test_a_message_that_is_taken_as_the_last_of_its_session_is_settled_is_
         await world.store.append(LOG, [CREATED])
         await world.store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
         log = ChannelLog(world.store, LOG, await world.store.claim(LOG))
-        watching = asyncio.create_task(Watching(deps_of(world), log, dialect=DIALECT).run())
+        watching = asyncio.create_task(SessionWatcher(deps_of(world), log, text_format=DIALECT).run())
         for number in range(TIMES):
-            taken = ChannelUpdateTaken(
+            taken = ChannelUpdateLogged(
                 at_ms=1,
                 key=f"k{number}",
                 became="message",

@@ -16,7 +16,7 @@ from features.channels.lab import deps_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, bad_key
 from holdfast.features.channels.events import (
-    ChannelResultWanted,
+    ChannelResultRequested,
 )
 from holdfast.features.channels.service import Channels
 from holdfast.features.channels.webhooks import WebhookBody
@@ -51,7 +51,7 @@ class Receiver:
     )
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def take(self, request: web.Request) -> web.Response:
+    async def accept(self, request: web.Request) -> web.Response:
         body = msgspec.json.decode(await request.read(), type=WebhookBody)
         self.got.append((dict(request.headers), body))
         status = self.statuses.pop(0) if self.statuses else 204
@@ -64,7 +64,7 @@ class Receiver:
 @asynccontextmanager
 async def receiver(*statuses: int) -> AsyncGenerator[Receiver]:
     one, app = Receiver(list(statuses)), web.Application()
-    app.router.add_post("/hook", one.take)
+    app.router.add_post("/hook", one.accept)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -93,7 +93,7 @@ async def ask(world: World, address: str, text: str) -> None:
     """A run in a session, and the wish to have its result posted."""
     sent = await world.inbox.send("", IncomingMessage(text=text))
     assert isinstance(sent, Sent)
-    wanted = ChannelResultWanted(
+    wanted = ChannelResultRequested(
         at_ms=1, chat=address, session_id=sent.session_id, message_id=sent.message_id
     )
     await world.store.append(WEBHOOKS_LOG, [wanted, wanted])

@@ -39,7 +39,7 @@ from holdfast.features.automations.values import (
     When,
 )
 from holdfast.features.channels.events import (
-    ChannelResultWanted,
+    ChannelResultRequested,
 )
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import delivery_place
@@ -268,7 +268,7 @@ class TriggerOwner:
         """Subscribe the chats to the run's results and requests."""
         for place in settings.deliver:
             log_id, chat = delivery_place(place)
-            wanted = ChannelResultWanted(
+            wanted = ChannelResultRequested(
                 at_ms=self._clock.now_ms(),
                 chat=chat,
                 session_id=fire.session_id,

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.features.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole, several
-from holdfast.features.channels.deliveries import TO, Dialect, words_above
+from holdfast.features.channels.deliveries import TO, PlatformFormat, confirmed_overflow
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.modes import modes_allowed
 from holdfast.features.channels.people import may_approve
@@ -54,12 +54,12 @@ class ChannelAsks:
     """Resolves requests for one channel. Each call returns a short reply for the person."""
 
     def __init__(
-        self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, dialect: Dialect
+        self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, text_format: PlatformFormat
     ) -> None:
         self._deps = deps
         self._options = options
         self._state = state
-        self._dialect = dialect
+        self._text_format = text_format
 
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
         """Answer the request of a button, with a choice or the number of a question's choice."""
@@ -158,10 +158,10 @@ class ChannelAsks:
 
     async def _is_shown_whole(self, found: "_Found") -> bool:
         """Return whether a card, or the messages above it, show the whole request."""
-        if is_shown_whole(found.ask, self._dialect.fits):
+        if is_shown_whole(found.ask, self._text_format.fits):
             return True
         cards = await self._cards_of(found.ask, await root_of(self._deps.store, found.session_id))
-        return any(words_above(self._state.outbox, one, found.ask, self._dialect) for one in cards)
+        return any(confirmed_overflow(self._state.outbox, one, found.ask, self._text_format) for one in cards)
 
     async def _cards_of(self, ask: AskStatus, session_id: str) -> list[e.DeliveryIntended]:
         """Return a request's cards for the chat of a session, even if its run was started elsewhere."""

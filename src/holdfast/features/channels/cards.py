@@ -97,7 +97,7 @@ def is_shown_whole(ask: AskStatus, fits: FitsIn) -> bool:
     return _is_complete(ask) and fits(_whole(ask))
 
 
-def full_words(ask: AskStatus) -> str:
+def full_text(ask: AskStatus) -> str:
     """Return the full text of a card as markdown, or "" if it's too long or unknown."""
     match ask.asked:
         case e.ApprovalAsked() as asked if _is_complete(ask):

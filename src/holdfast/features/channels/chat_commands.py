@@ -109,7 +109,7 @@ class ChatCommands:
 
     async def _decide(self, name: str, rest: str, who: Answerer) -> str:
         """Answer the request with this id, or the only open one."""
-        found = await self._asks.open_asks(*self._state.told_in(who.chat))
+        found = await self._asks.open_asks(*self._state.sessions_reported_in(who.chat))
         asks = [ask for ask in found if ask_kind(ask.asked) == "approval"]
         words = rest.lower().split(maxsplit=1)
         ask_id = words.pop(0) if words and words[0] not in LASTING else ""

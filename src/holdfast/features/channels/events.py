@@ -21,7 +21,7 @@ class ChannelFailed(OwnedEvent, frozen=True, kw_only=True, tag="channel.failed")
     hint: str = ""
 
 
-class ChannelCodeMade(Input, frozen=True, kw_only=True, tag="channel.code_made"):
+class ChannelCodeCreated(Input, frozen=True, kw_only=True, tag="channel.code_made"):
     """A pairing code was created. The log has only its digest."""
 
     digest: str
@@ -67,7 +67,7 @@ class ChannelModelChosen(OwnedEvent, frozen=True, kw_only=True, tag="channel.mod
     model: str = ""
 
 
-class ChannelUpdateTaken(OwnedEvent, frozen=True, kw_only=True, tag="channel.update_taken"):
+class ChannelUpdateLogged(OwnedEvent, frozen=True, kw_only=True, tag="channel.update_taken"):
     """An incoming update and its outcome. Updates with the same key are duplicates and ignored."""
 
     key: str
@@ -81,7 +81,7 @@ class ChannelUpdateTaken(OwnedEvent, frozen=True, kw_only=True, tag="channel.upd
     conversation: str = ""  # its position on the platform, for catching up
 
 
-class ChannelResultWanted(Input, frozen=True, kw_only=True, tag="channel.result_wanted"):
+class ChannelResultRequested(Input, frozen=True, kw_only=True, tag="channel.result_wanted"):
     """This chat receives the result of a message from elsewhere, such as a trigger."""
 
     chat: str
@@ -91,7 +91,7 @@ class ChannelResultWanted(Input, frozen=True, kw_only=True, tag="channel.result_
     title: str = ""  # its name for people: the trigger's name
 
 
-class ChannelMessageSettled(OwnedEvent, frozen=True, kw_only=True, tag="channel.message_settled"):
+class ChannelMessageClosed(OwnedEvent, frozen=True, kw_only=True, tag="channel.message_settled"):
     """The message is complete: all its deliveries are intended."""
 
     message_id: str
@@ -102,13 +102,13 @@ class ChannelMessageSettled(OwnedEvent, frozen=True, kw_only=True, tag="channel.
 EVENTS: tuple[type[Event], ...] = (
     ChannelConnected,
     ChannelFailed,
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelCodeTried,
     ChannelUserAllowed,
     ChannelUserRevoked,
     ChannelChatBound,
     ChannelModelChosen,
-    ChannelUpdateTaken,
-    ChannelResultWanted,
-    ChannelMessageSettled,
+    ChannelUpdateLogged,
+    ChannelResultRequested,
+    ChannelMessageClosed,
 )

@@ -40,6 +40,6 @@ def too_big(file: FileContent, platform: str, *, bytes_max: int) -> str:
     return f"Couldn't send the file {file.name}. {why}"
 
 
-def not_taken(file: FileContent, platform: str) -> str:
+def rejection_text(file: FileContent, platform: str) -> str:
     """Return the notice for a file that the platform rejected."""
     return f"Couldn't send the file {file.name}: {platform} rejected it."

@@ -14,12 +14,12 @@ from holdfast import events as e
 from holdfast.features.channels.approvals import NOT_YOURS, Answerer, ChannelAsks
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_commands import ChatCommands, command_of, next_session
-from holdfast.features.channels.deliveries import Dialect
+from holdfast.features.channels.deliveries import PlatformFormat
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelChatBound,
     ChannelCodeTried,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
     ChannelUserAllowed,
     UpdateBecame,
 )
@@ -33,15 +33,15 @@ from holdfast.features.channels.incoming import (
 from holdfast.features.channels.modes import apply_configured_mode
 from holdfast.features.channels.people import looks_like_code, may_talk
 from holdfast.features.channels.state import code_digest
-from holdfast.features.channels.store_errors import BROKEN, OF_ONE_LOG, passes
+from holdfast.features.channels.store_errors import BROKEN, OF_ONE_LOG, is_transient
 from holdfast.features.channels.texts import (
     ALREADY_PAIRED,
-    CANNOT_TAKE,
     CODE_WRONG,
     EDIT_OF_OTHER,
     EDIT_TOO_LONG,
     FILE_LOST,
     FILE_TOO_BIG,
+    NOT_ACCEPTED,
     PAIRED,
     QUEUE_FULL,
     REFUSAL,
@@ -73,18 +73,18 @@ class Platform(Struct, frozen=True):
 
     download: Download
     answer_click: AnswerClick
-    dialect: Dialect
+    text_format: PlatformFormat
     source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver the agent's files
     counts_by_bot: bool = False  # its message ids aren't unique across bots
     leads: str = "/"  # command prefixes; our texts use the last one
 
 
-class _CannotTake(Exception):
+class _NotAccepted(Exception):
     """A message that can't be accepted. The text explains why to its sender."""
 
 
-class Taking:
+class ChannelIntake:
     """Converts updates to messages, answers and commands, for one channel."""
 
     def __init__(
@@ -94,12 +94,12 @@ class Taking:
         self._options = options
         self._channel = log
         self._platform = platform
-        self._asks = ChannelAsks(deps, options, log.state, dialect=platform.dialect)
+        self._asks = ChannelAsks(deps, options, log.state, text_format=platform.text_format)
         self._commands = ChatCommands(deps, options, log.log_id, log.state, self._asks)
         # Chats are processed concurrently, but pairing codes are checked and used up one at a time.
         self._pairing = asyncio.Lock()
 
-    async def take(self, arrival: Arrival) -> None:
+    async def accept(self, arrival: Arrival) -> None:
         """Process an update. On return, it's logged and can be acknowledged."""
         if self._platform.counts_by_bot:
             named = self._channel.state.of_account
@@ -107,14 +107,14 @@ class Taking:
         if arrival.key in self._channel.state.keys:
             return
         try:
-            await self._take(arrival)
+            await self._accept(arrival)
         except Exception as error:
             # Store errors are transient, so the update is redelivered. Any other error would repeat
             # forever and block everyone, because the platform sends nothing new before this is acknowledged.
-            if passes(error):
+            if is_transient(error):
                 raise
             _log.exception("channel %s: %s can't be taken", self._channel.log_id, arrival.key)
-            says = BROKEN if is_about(error, OF_ONE_LOG) else CANNOT_TAKE
+            says = BROKEN if is_about(error, OF_ONE_LOG) else NOT_ACCEPTED
             await self._give_up(arrival, type(error).__name__, says=says)
 
     async def _give_up(self, arrival: Arrival, why: str, *, says: str) -> None:
@@ -124,11 +124,11 @@ class Taking:
         try:
             await self._record(arrival, "ignored", says=says if is_said else "", why=f"failed: {why}")
         except Exception as error:
-            if passes(error):
+            if is_transient(error):
                 raise
             _log.exception("channel %s: nor can %s be put on the log", self._channel.log_id, arrival.key)
 
-    async def _take(self, arrival: Arrival) -> None:
+    async def _accept(self, arrival: Arrival) -> None:
         if isinstance(arrival, MessageDeletion):
             await self._delete(arrival)
             return
@@ -222,7 +222,7 @@ class Taking:
 
     async def _edit(self, message: PlatformMessage) -> None:
         """Apply an edit to a queued message. Other edits are ignored with a notice."""
-        known = self._channel.state.taken.get((message.chat, message.platform_id))
+        known = self._channel.state.accepted.get((message.chat, message.platform_id))
         if known is None:
             is_used = (message.chat, message.platform_id) in self._channel.state.used
             says = EDIT_OF_OTHER if is_used else ""
@@ -239,7 +239,7 @@ class Taking:
 
     async def _delete(self, deletion: MessageDeletion) -> None:
         """Remove a deleted message from the queue, and notify the chat."""
-        known = self._channel.state.taken.get((deletion.chat, deletion.platform_id))
+        known = self._channel.state.accepted.get((deletion.chat, deletion.platform_id))
         if known is None:
             return  # not ours, and a redelivery is harmless
         removed = e.MessageRemoved(at_ms=self._deps.clock.now_ms(), message_id=known.message_id)
@@ -267,7 +267,7 @@ class Taking:
             return
         try:
             incoming = await self._incoming(message)
-        except _CannotTake as error:
+        except _NotAccepted as error:
             await self._record(message, "ignored", says=str(error), why="couldn't fetch its file")
             return
         session_id = state.sessions.get(message.chat, "")
@@ -295,7 +295,7 @@ class Taking:
         session = await self._deps.inbox.state(session_id)
         waiting = (session.inbox.messages[message_id] for message_id in session.inbox.queue)
         known = (self._channel.state.awaited.get(one.message_id) for one in waiting if not session.holds(one))
-        return any(taken is not None and taken.chat == chat for taken in known)
+        return any(accepted is not None and accepted.chat == chat for accepted in known)
 
     async def _is_gone(self, session_id: str) -> bool:
         row = await self._deps.store.session(session_id)
@@ -352,10 +352,10 @@ class Taking:
         """Store the file and return it as a part of the message."""
         limit = self._options.file_bytes_max
         if file.size_bytes > limit:
-            raise _CannotTake(FILE_TOO_BIG.format(mb=limit // (1024 * 1024)))
+            raise _NotAccepted(FILE_TOO_BIG.format(mb=limit // (1024 * 1024)))
         data = await self._platform.download(file)
         if data is None:
-            raise _CannotTake(FILE_LOST)
+            raise _NotAccepted(FILE_LOST)
         blob = await self._deps.store.put_blob(data)
         name = safe_line(file.name)[:255] or "file"
         if file.media_type in IMAGE_TYPES:
@@ -386,7 +386,7 @@ class Taking:
     ) -> None:
         """Log the outcome and the reply to the sender, in one append."""
         now_ms = self._deps.clock.now_ms()
-        taken = ChannelUpdateTaken(
+        accepted = ChannelUpdateLogged(
             at_ms=now_ms,
             key=arrival.key,
             became=became,
@@ -401,4 +401,4 @@ class Taking:
         body = with_lead(says, self._platform.leads[-1])
         intended = e.DeliveryIntended(at_ms=now_ms, chat=arrival.chat, message=arrival.key, body=body)
         said = [intended] if says else []
-        await self._channel.append(*events, taken, *said)
+        await self._channel.append(*events, accepted, *said)

@@ -7,7 +7,7 @@ itself, except for previews, card updates and these notices.
 from collections.abc import Sequence
 
 from holdfast import events as e
-from holdfast.features.channels.deliveries import DECIDED, PREVIEW, message_of
+from holdfast.features.channels.deliveries import DECIDED, PREVIEW, message_key
 from holdfast.features.channels.outbound import GONE
 from holdfast.folds.outbox import OutboxEntry
 
@@ -27,7 +27,7 @@ def loss_notices(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequenc
         case _:
             return ()
     intended = delivery.intended
-    if intended.removes or not _is_missed(message_of(intended)) or intended.message.endswith(f".{LOST}"):
+    if intended.removes or not _is_missed(message_key(intended)) or intended.message.endswith(f".{LOST}"):
         return ()
     # The parts of one answer share a notice, so its key has no part number.
     message = f"{intended.message}.{LOST}"

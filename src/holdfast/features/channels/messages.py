@@ -68,7 +68,7 @@ async def bounded_body(response: aiohttp.ClientResponse, *, bytes_max: int) -> b
     return bytes(data)
 
 
-def failure_words(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """Describe a request's failure without its URL, which may contain a token."""
     match error:
         case aiohttp.ClientConnectorDNSError():

@@ -7,7 +7,7 @@ notice.
 from collections.abc import Iterator
 
 from holdfast import events as e
-from holdfast.features.channels.deliveries import awaited_in, intent_for
+from holdfast.features.channels.deliveries import delivery_for, unanswered
 from holdfast.features.channels.state import ChannelState
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
@@ -27,15 +27,15 @@ def notices(
     Runs of schedules and webhooks cause no notices, because no one is waiting for them.
     """
     found: dict[str, e.DeliveryIntended] = {}
-    for taken in awaited_in(channel, session_id):
-        if taken.is_from_elsewhere:
+    for accepted in unanswered(channel, session_id):
+        if accepted.is_from_elsewhere:
             continue
-        message = session.session.inbox.messages.get(taken.message_id)
+        message = session.session.inbox.messages.get(accepted.message_id)
         run = session.session.runs.get(message.run_id) if message is not None else None
         if run is None or run.phase is Phase.ENDED:
             continue
         for name, body in _of_run(run, budget):
-            intended = intent_for(taken, run.run_id, now_ms=now_ms, message=name, body=body)
+            intended = delivery_for(accepted, run.run_id, now_ms=now_ms, message=name, body=body)
             found[intended.key] = intended
     return [one for key, one in found.items() if key not in channel.outbox.deliveries]
 

@@ -5,18 +5,18 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from holdfast import events as e
-from holdfast.features.channels.cards import Card, about_card, card_of, full_words
+from holdfast.features.channels.cards import Card, about_card, card_of, full_text
 from holdfast.features.channels.deliveries import (
     ANSWER,
     FILE,
     PREVIEW,
     WORDS,
-    Dialect,
+    PlatformFormat,
     ask_of,
+    confirmed_overflow,
     file_of,
-    headed,
-    message_of,
-    words_above,
+    message_key,
+    with_heading,
 )
 from holdfast.folds.outbox import Outbox
 from holdfast.folds.phases import Phase
@@ -41,7 +41,7 @@ class PreviewText(Struct, frozen=True):
     text: str
 
 
-class NoWords(Struct, frozen=True):
+class ContentUnavailable(Struct, frozen=True):
     """The session no longer has the content."""
 
 
@@ -49,32 +49,36 @@ class Unneeded(Struct, frozen=True):
     """The content is obsolete: a preview of a complete answer, or the text of a resolved card."""
 
 
-Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
+Said: TypeAlias = Prose | Card | SentFile | PreviewText | ContentUnavailable | Unneeded
 
 
-async def said_in(
-    supervisor: Supervisor, intended: e.DeliveryIntended, *, dialect: Dialect, outbox: Outbox
+async def content_of(
+    supervisor: Supervisor, intended: e.DeliveryIntended, *, text_format: PlatformFormat, outbox: Outbox
 ) -> Said:
     """Return the delivery's current content. The outbox shows what else is in its chat."""
     if intended.body:
-        return Prose(headed(intended.head, intended.body), intended.part)
+        return Prose(with_heading(intended.head, intended.body), intended.part)
     view = await supervisor.view(intended.session_id)
     run = view.runs.get(intended.run)
-    match message_of(intended):
+    match message_key(intended):
         case message if message == ANSWER:
-            return Prose(headed(intended.head, run.output), intended.part) if run is not None else NoWords()
+            return (
+                Prose(with_heading(intended.head, run.output), intended.part)
+                if run is not None
+                else ContentUnavailable()
+            )
         case message if message == PREVIEW:
             if run is None or run.state.phase is Phase.ENDED:
                 return Unneeded()
             return PreviewText(run.output or WORKING)
         case message if message == FILE:
-            return file_of(view, intended) or NoWords()
+            return file_of(view, intended) or ContentUnavailable()
         case message:
             ask = ask_of(view, intended)
             if ask is None:
-                return NoWords()
+                return ContentUnavailable()
             if not message.endswith(f".{WORDS}"):
-                above = words_above(outbox, intended, ask, dialect)
+                above = confirmed_overflow(outbox, intended, ask, text_format)
                 about = about_card(ask, head=intended.head, said=run.output if run is not None else "")
-                return card_of(ask, dialect.fits, above=above, about=about)
-            return Prose(full_words(ask), intended.part) if ask.state == "open" else Unneeded()
+                return card_of(ask, text_format.fits, above=above, about=about)
+            return Prose(full_text(ask), intended.part) if ask.state == "open" else Unneeded()

@@ -25,7 +25,7 @@ from holdfast.decisions.deliveries import (
 )
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
-from holdfast.features.channels.store_errors import passes
+from holdfast.features.channels.store_errors import is_transient
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -56,18 +56,18 @@ class Carrier(Protocol):
 Losses: TypeAlias = Callable[[OutboxEntry, e.Event, int], Sequence[e.Event]]
 
 
-def unsaid(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
+def no_notices(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
     """Send no notice: programs aren't notified about lost results."""
     del delivery, record, now_ms
     return ()
 
 
-class Manners(Struct, frozen=True):
+class SendingOptions(Struct, frozen=True):
     """How an outbox sends: shared chat locks, when to check for earlier attempts, and loss notices."""
 
     locks: ChatLocks = field(default_factory=ChatLocks)
     settles_s: float = 0.0  # how long an unanswered request can still take effect
-    losses: Losses = unsaid
+    losses: Losses = no_notices
 
 
 class OutboxSender:
@@ -80,9 +80,9 @@ class OutboxSender:
         *,
         store: Store,
         clock: Clock,
-        manners: Manners | None = None,
+        options: SendingOptions | None = None,
     ) -> None:
-        self._manners = manners or Manners()
+        self._options = options or SendingOptions()
         self._channel = log
         self._carrier = carrier
         self._store = store
@@ -120,17 +120,17 @@ class OutboxSender:
                 case SendNow(is_marked=True) if self._settles_at(delivery) > self._clock.now_ms():
                     await self._wait(delivery, self._settles_at(delivery))
                 case SendNow() as now:
-                    async with self._manners.locks.of(chat), self._sending:
+                    async with self._options.locks.of(chat), self._sending:
                         await self._send(delivery, now)
 
     def _about(self, delivery: OutboxEntry, record: e.Event) -> Sequence[e.Event]:
         """Return the notices that follow from a record; none for a closed chat."""
         is_closed = delivery.intended.chat in self._channel.state.outbox.closed_chats
-        return [] if is_closed else self._manners.losses(delivery, record, self._clock.now_ms())
+        return [] if is_closed else self._options.losses(delivery, record, self._clock.now_ms())
 
     def _settles_at(self, delivery: OutboxEntry) -> int:
         """Return when the outcome of an earlier attempt can be checked, if the platform supports it."""
-        return delivery.attempted_ms + int(1000 * self._manners.settles_s)
+        return delivery.attempted_ms + int(1000 * self._options.settles_s)
 
     async def _wait(self, delivery: OutboxEntry, at_ms: int) -> None:
         """Wait until the time, or until the chat is closed or no longer has to wait."""
@@ -176,7 +176,7 @@ class OutboxSender:
         try:
             return await self._carrier.send(delivery, is_marked=is_marked)
         except Exception as error:
-            if passes(error):
+            if is_transient(error):
                 raise
             _log.exception("delivery %s to chat %s can't be sent", delivery.key, delivery.intended.chat)
             return NotAccepted(f"an internal error occurred while sending ({type(error).__name__})")

@@ -15,17 +15,17 @@ from holdfast.features.channels.events import (
     ChannelFailed,
 )
 from holdfast.features.channels.incoming import Arrival
-from holdfast.features.channels.intake import Platform, Taking
+from holdfast.features.channels.intake import ChannelIntake, Platform
 from holdfast.features.channels.losses import loss_notices
-from holdfast.features.channels.outbox import Carrier, Manners, OutboxSender
-from holdfast.features.channels.session_watcher import Watching
+from holdfast.features.channels.outbox import Carrier, OutboxSender, SendingOptions
+from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.interfaces.journal import Fence, JournalError
 from holdfast.racing import is_about
 
 _log = logging.getLogger(__name__)
 OWNER_FAILED = "The channel failed and is being restarted"
 OWNER_HINT = "This is a bug in Holdfast. Please report it, with the error from the server's log."
-Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
+Accept: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 
 class ChatPlatform(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class ChatPlatform(Struct, frozen=True, kw_only=True):
 
     carrier: Carrier
     inbound: Platform
-    connect: Callable[[Take], Coroutine[Any, Any, None]]
+    connect: Callable[[Accept], Coroutine[Any, Any, None]]
     show_work: Callable[[], Coroutine[Any, Any, None]]  # "typing" and previews
     locks: ChatLocks = field(default_factory=ChatLocks)
     can_probe: bool = False
@@ -67,20 +67,22 @@ async def _own(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog, open_platform: OpenPlatform
 ) -> None:
     async with open_platform(deps, options, log) as platform:
-        taking = Taking(deps, options, log, platform.inbound)
+        intake = ChannelIntake(deps, options, log, platform.inbound)
         sender = OutboxSender(
             log,
             platform.carrier,
             store=deps.store,
             clock=deps.clock,
-            manners=Manners(platform.locks, deps.settles_s if platform.can_probe else 0.0, loss_notices),
+            options=SendingOptions(
+                platform.locks, deps.settles_s if platform.can_probe else 0.0, loss_notices
+            ),
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(log.follow(), name=f"follow {options.log_id}")
             tasks.create_task(sender.run(), name=f"send for {options.log_id}")
-            tasks.create_task(Watching(deps, log, dialect=platform.inbound.dialect).run())
+            tasks.create_task(SessionWatcher(deps, log, text_format=platform.inbound.text_format).run())
             tasks.create_task(platform.show_work())
-            tasks.create_task(platform.connect(taking.take))
+            tasks.create_task(platform.connect(intake.accept))
 
 
 async def _say_failed(deps: ChannelDeps, log: ChannelLog) -> None:

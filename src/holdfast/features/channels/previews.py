@@ -12,7 +12,7 @@ from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.deliveries import preview_intent, preview_of
 from holdfast.features.channels.deps import ChannelDeps
 from holdfast.features.channels.outbound import WORKING
-from holdfast.features.channels.state import TakenMessage
+from holdfast.features.channels.state import AcceptedMessage
 from holdfast.features.channels.store_errors import readable_view
 from holdfast.folds.outbox import OutboxEntry
 
@@ -48,7 +48,7 @@ class MessagePreviews:
                 for one in self._channel.state.awaited.values()
                 if not one.is_from_elsewhere
             }
-            working = [await self._beat(taken) for taken in awaited.values()]
+            working = [await self._beat(accepted) for accepted in awaited.values()]
             self._forget({run_id for run_id in working if run_id})
 
     def _forget(self, working: set[str]) -> None:
@@ -57,19 +57,19 @@ class MessagePreviews:
             key: text for key, text in self._shown.items() if key.partition("/")[0] in self._seen_s
         }
 
-    async def _beat(self, taken: TakenMessage) -> str:
+    async def _beat(self, accepted: AcceptedMessage) -> str:
         """Update the preview of a session and return its active run, if any."""
-        view = await readable_view(self._deps.supervisor, taken.session_id)
+        view = await readable_view(self._deps.supervisor, accepted.session_id)
         run = view.session.current_run if view is not None else None
         if view is None or run is None:
             return ""
         now_s = self._deps.clock.steady_s()
         since_s = self._seen_s.setdefault(run.run_id, now_s)
-        chat, outbox = taken.chat, self._channel.state.outbox
+        chat, outbox = accepted.chat, self._channel.state.outbox
         if run.open_asks or chat in outbox.closed_chats or now_s < self._rests_s.get(chat, 0.0):
             return run.run_id
-        preview = preview_of(self._channel.state, taken, run.run_id)
-        known = preview_intent(taken, run.run_id, self._deps.clock.now_ms())
+        preview = preview_of(self._channel.state, accepted, run.run_id)
+        known = preview_intent(accepted, run.run_id, self._deps.clock.now_ms())
         if preview is None and known.key not in outbox.deliveries:
             if now_s - since_s >= self._deps.preview_after_s and chat not in outbox.queues:
                 await self._channel.append(known)

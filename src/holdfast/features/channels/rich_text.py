@@ -111,14 +111,14 @@ def _pieces(block: Spans, *, units_max: int, measure: Measure) -> list[list[Span
     for span in block:
         rest = span.text
         while rest:
-            taken = _that_fits(rest, room=room, measure=measure)
-            if not taken:
+            accepted = _that_fits(rest, room=room, measure=measure)
+            if not accepted:
                 pieces.append([])
                 room = units_max
                 continue
-            pieces[-1].append(Span(taken, span.styles))
-            room -= measure(taken)
-            rest = rest[len(taken) :]
+            pieces[-1].append(Span(accepted, span.styles))
+            room -= measure(accepted)
+            rest = rest[len(accepted) :]
             if rest:
                 pieces.append([])
                 room = units_max

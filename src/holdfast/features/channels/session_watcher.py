@@ -6,7 +6,7 @@ import logging
 from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.features.channels.channel_log import ChannelLog
-from holdfast.features.channels.deliveries import Dialect, awaited_in, due, settled
+from holdfast.features.channels.deliveries import PlatformFormat, closed, pending_events, unanswered
 from holdfast.features.channels.deps import ChannelDeps
 from holdfast.features.channels.notices import notices
 from holdfast.features.channels.store_errors import BROKEN, OF_ONE_LOG
@@ -15,13 +15,13 @@ from holdfast.features.channels.texts import with_lead
 _log = logging.getLogger(__name__)
 
 
-class Watching:
+class SessionWatcher:
     """One task for each session with unanswered messages."""
 
-    def __init__(self, deps: ChannelDeps, log: ChannelLog, *, dialect: Dialect) -> None:
+    def __init__(self, deps: ChannelDeps, log: ChannelLog, *, text_format: PlatformFormat) -> None:
         self._deps = deps
         self._channel = log
-        self._dialect = dialect
+        self._text_format = text_format
         self._sessions: set[str] = set()  # watched sessions
 
     async def run(self) -> None:
@@ -62,20 +62,20 @@ class Watching:
     async def _give_up(self, session_id: str) -> None:
         """Notify each waiting chat that the session's log is unreadable."""
         now_ms = self._deps.clock.now_ms()
-        awaited = awaited_in(self._channel.state, session_id)
-        body = with_lead(BROKEN, self._dialect.lead)
+        awaited = unanswered(self._channel.state, session_id)
+        body = with_lead(BROKEN, self._text_format.lead)
         last = {one.chat: f"{one.message_id}.broken" for one in awaited}
         told = [
             e.DeliveryIntended(at_ms=now_ms, chat=chat, message=message, body=body)
             for chat, message in last.items()
         ]
-        await self._channel.append(*told, *(settled(one, now_ms, "unreadable log") for one in awaited))
+        await self._channel.append(*told, *(closed(one, now_ms, "unreadable log") for one in awaited))
 
     async def _forget(self, session_id: str) -> None:
         """Close the messages of a purged session."""
         now_ms = self._deps.clock.now_ms()
         gone = [
-            settled(one, now_ms, "session not found") for one in awaited_in(self._channel.state, session_id)
+            closed(one, now_ms, "session not found") for one in unanswered(self._channel.state, session_id)
         ]
         if gone:
             await self._channel.append(*gone)
@@ -86,8 +86,8 @@ class Watching:
         now_ms = self._deps.clock.now_ms()
         found = [
             *notices(state, session_id, view, budget=self._deps.budget, now_ms=now_ms),
-            *due(state, session_id, view, dialect=self._dialect, now_ms=now_ms),
+            *pending_events(state, session_id, view, text_format=self._text_format, now_ms=now_ms),
         ]
         if found:
             await self._channel.append(*found)
-        return bool(awaited_in(state, session_id))
+        return bool(unanswered(state, session_id))

@@ -10,14 +10,14 @@ from msgspec import Struct, field
 from holdfast import events as e
 from holdfast.features.channels.events import (
     ChannelChatBound,
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelCodeTried,
     ChannelConnected,
     ChannelFailed,
-    ChannelMessageSettled,
+    ChannelMessageClosed,
     ChannelModelChosen,
-    ChannelResultWanted,
-    ChannelUpdateTaken,
+    ChannelResultRequested,
+    ChannelUpdateLogged,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
@@ -42,7 +42,7 @@ class ChannelUser(Struct, frozen=True):
     by: str = ""  # who let them in: the name of a key, or "code"
 
 
-class TakenMessage(Struct, frozen=True):
+class AcceptedMessage(Struct, frozen=True):
     """A message of a chat that is in a session."""
 
     chat: str
@@ -58,7 +58,7 @@ class TakenMessage(Struct, frozen=True):
         return f"{self.message_id}@{self.chat}" if self.is_from_elsewhere else self.message_id
 
 
-class LastTaken(Struct, frozen=True):
+class LastAccepted(Struct, frozen=True):
     """The newest message of a conversation that is on the log."""
 
     platform_id: str
@@ -79,19 +79,19 @@ class ChannelState(Struct):
     users: dict[str, ChannelUser] = field(default_factory=dict[str, ChannelUser])
     revoked: set[str] = field(default_factory=set[str])
     refused: dict[str, None] = field(default_factory=dict[str, None])  # users who got a refusal
-    keys: dict[str, None] = field(default_factory=dict[str, None])  # of updates that were taken
+    keys: dict[str, None] = field(default_factory=dict[str, None])  # of updates that were accepted
     sessions: dict[str, str] = field(default_factory=dict[str, str])  # chat -> its session now
     chats: dict[str, str] = field(default_factory=dict[str, str])  # session -> its chat, also earlier ones
     bound: dict[str, int] = field(default_factory=dict[str, int])  # chat -> how many sessions it had
     models: dict[str, str] = field(default_factory=dict[str, str])
-    taken: dict[tuple[str, str], TakenMessage] = field(
-        default_factory=dict[tuple[str, str], TakenMessage]
+    accepted: dict[tuple[str, str], AcceptedMessage] = field(
+        default_factory=dict[tuple[str, str], AcceptedMessage]
     )  # by chat and platform id
     used: dict[tuple[str, str], None] = field(
         default_factory=dict[tuple[str, str], None]
     )  # messages that became something else, by chat and platform id
-    awaited: dict[str, TakenMessage] = field(default_factory=dict[str, TakenMessage])  # by `awaited_as`
-    last_taken: dict[str, LastTaken] = field(default_factory=dict[str, LastTaken])  # by conversation
+    awaited: dict[str, AcceptedMessage] = field(default_factory=dict[str, AcceptedMessage])  # by `awaited_as`
+    last_taken: dict[str, LastAccepted] = field(default_factory=dict[str, LastAccepted])  # by conversation
     outbox: Outbox = field(default_factory=Outbox)
 
     def of_account(self, name: str) -> str:
@@ -110,7 +110,7 @@ class ChannelState(Struct):
         awaited = [one for one in self.awaited.values() if one.chat == chat and not one.is_from_elsewhere]
         return list(dict.fromkeys([*now, *(one.session_id for one in awaited)]))
 
-    def told_in(self, chat: str) -> list[str]:
+    def sessions_reported_in(self, chat: str) -> list[str]:
         """Return all sessions whose results a chat receives, including those from elsewhere."""
         awaited = (one.session_id for one in self.awaited.values() if one.chat == chat)
         return list(dict.fromkeys([*self.sessions_in(chat), *awaited]))
@@ -128,7 +128,7 @@ def code_digest(log_id: str, text: str) -> str:
 def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
     """Apply an event of the channel's log."""
     apply_to_outbox(state.outbox, seq, event)
-    if isinstance(event, ChannelUpdateTaken):
+    if isinstance(event, ChannelUpdateLogged):
         _update_taken(state, seq, event)
     step = _STEPS.get(type(event))
     if step is not None:
@@ -150,7 +150,7 @@ def _failed(state: ChannelState, event: ChannelFailed) -> None:
     state.is_connected, state.since_ms = False, event.at_ms
 
 
-def _code_made(state: ChannelState, event: ChannelCodeMade) -> None:
+def _code_made(state: ChannelState, event: ChannelCodeCreated) -> None:
     state.codes[event.digest] = event.expires_at_ms
     state.wrong_tries = 0
 
@@ -186,7 +186,7 @@ def _model_chosen(state: ChannelState, event: ChannelModelChosen) -> None:
     state.models[event.chat] = event.model
 
 
-def _update_taken(state: ChannelState, seq: int, event: ChannelUpdateTaken) -> None:
+def _update_taken(state: ChannelState, seq: int, event: ChannelUpdateLogged) -> None:
     _remember(state.keys, event.key, None, count_max=KEYS_MAX)
     if event.became == "refused":
         _remember(state.refused, event.user, None, count_max=REFUSALS_MAX)
@@ -195,34 +195,34 @@ def _update_taken(state: ChannelState, seq: int, event: ChannelUpdateTaken) -> N
     if event.conversation:
         _note_last(state, event)
     if event.message_id:
-        taken = TakenMessage(event.chat, event.session_id, event.message_id, event.platform_id)
-        state.awaited[event.message_id] = taken
+        accepted = AcceptedMessage(event.chat, event.session_id, event.message_id, event.platform_id)
+        state.awaited[event.message_id] = accepted
         if event.platform_id:
-            _remember(state.taken, (event.chat, event.platform_id), taken, count_max=TAKEN_MAX)
+            _remember(state.accepted, (event.chat, event.platform_id), accepted, count_max=TAKEN_MAX)
     elif event.platform_id and event.became in {"answer", "command", "ignored"}:
         _remember(state.used, (event.chat, event.platform_id), None, count_max=TAKEN_MAX)
 
 
-def _note_last(state: ChannelState, event: ChannelUpdateTaken) -> None:
+def _note_last(state: ChannelState, event: ChannelUpdateLogged) -> None:
     """Remember the newest message of a conversation, the one that was active last at the end."""
     before = state.last_taken.pop(event.conversation, None)
     # Ids grow with time on every platform that lists old messages; longer ones are greater.
     ids = [(len(one), one) for one in (event.platform_id, before.platform_id if before else "")]
-    newest = LastTaken(max(ids)[1], event.at_ms)
+    newest = LastAccepted(max(ids)[1], event.at_ms)
     _remember(state.last_taken, event.conversation, newest, count_max=CONVERSATIONS_MAX)
 
 
-def _result_wanted(state: ChannelState, event: ChannelResultWanted) -> None:
-    taken = TakenMessage(
+def _result_wanted(state: ChannelState, event: ChannelResultRequested) -> None:
+    accepted = AcceptedMessage(
         event.chat, event.session_id, event.message_id, "", is_from_elsewhere=True, title=event.title
     )
-    if taken.awaited_as not in state.keys:
-        _remember(state.keys, taken.awaited_as, None, count_max=KEYS_MAX)
-        state.awaited[taken.awaited_as] = taken
+    if accepted.awaited_as not in state.keys:
+        _remember(state.keys, accepted.awaited_as, None, count_max=KEYS_MAX)
+        state.awaited[accepted.awaited_as] = accepted
         state.chats.setdefault(event.session_id, event.chat)
 
 
-def _message_settled(state: ChannelState, event: ChannelMessageSettled) -> None:
+def _message_settled(state: ChannelState, event: ChannelMessageClosed) -> None:
     settled = f"{event.message_id}@{event.chat}" if event.chat else event.message_id
     state.awaited.pop(settled, None)
 
@@ -237,13 +237,13 @@ _STEPS: Mapping[type[e.Event], Callable[[ChannelState, Any], None]] = MappingPro
     {
         ChannelConnected: _connected,
         ChannelFailed: _failed,
-        ChannelCodeMade: _code_made,
+        ChannelCodeCreated: _code_made,
         ChannelCodeTried: _code_tried,
         ChannelUserAllowed: _user_allowed,
         ChannelUserRevoked: _user_revoked,
         ChannelChatBound: _chat_bound,
         ChannelModelChosen: _model_chosen,
-        ChannelResultWanted: _result_wanted,
-        ChannelMessageSettled: _message_settled,
+        ChannelResultRequested: _result_wanted,
+        ChannelMessageClosed: _message_settled,
     }
 )

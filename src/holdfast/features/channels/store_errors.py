@@ -15,7 +15,7 @@ BROKEN = (
 )
 
 
-def passes(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Return whether it's a transient store error, after which a retry can succeed."""
     return is_about(error, OF_STORE) and not is_about(error, OF_ONE_LOG)
 

@@ -28,7 +28,7 @@ EDIT_OF_OTHER = "Edits to this message have no effect. Send a new message."
 EDIT_TOO_LONG = "This edit is too long, so the message is unchanged. The limit is {chars:,} characters."
 DELETED = "This conversation was deleted, along with its queued messages. Resend any you still need."
 FILE_TOO_BIG = "This file is too large. The limit is {mb} MB."
-CANNOT_TAKE = "An internal error occurred, so this message wasn't accepted. See the server's log."
+NOT_ACCEPTED = "An internal error occurred, so this message wasn't accepted. See the server's log."
 FILE_LOST = "Couldn't fetch this file. Send it again."
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -23,11 +23,11 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.features.channels.channel_log import ChannelLog
-from holdfast.features.channels.deliveries import ANSWER, ENDING, Dialect, message_of
+from holdfast.features.channels.deliveries import ANSWER, ENDING, PlatformFormat, message_key
 from holdfast.features.channels.deps import ChannelDeps
-from holdfast.features.channels.messages import failure_words, request_mark, tracing
+from holdfast.features.channels.messages import failure_text, request_mark, tracing
 from holdfast.features.channels.outbox import OutboxSender
-from holdfast.features.channels.session_watcher import Watching
+from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.features.channels.texts import ending_text
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.journal import Fence
@@ -68,9 +68,9 @@ class WebhookCarrier:
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
         """Post it."""
         intended = delivery.intended
-        if message_of(intended) == ENDING:
+        if message_key(intended) == ENDING:
             return Arrived("")  # the answer's body includes the ending
-        if message_of(intended) != ANSWER:
+        if message_key(intended) != ANSWER:
             return NotAccepted("webhooks get results, and no questions")
         body = await self._body(intended)
         if body is None:
@@ -122,7 +122,7 @@ class WebhookCarrier:
         except UrlRefused as error:
             return NotAccepted(str(error))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            why = "no response in time" if isinstance(error, TimeoutError) else failure_words(error)
+            why = "no response in time" if isinstance(error, TimeoutError) else failure_text(error)
             return MayHaveArrived(why) if mark.is_written else DidNotArrive(why)
         finally:
             await session.close()
@@ -150,4 +150,8 @@ async def run_webhooks(deps: ChannelDeps, log_id: str, fence: Fence) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(log.follow(), name=f"follow {log_id}")
         tasks.create_task(OutboxSender(log, carrier, store=deps.store, clock=deps.clock).run())
-        tasks.create_task(Watching(deps, log, dialect=Dialect(count=lambda _: 1, fits=lambda _: True)).run())
+        tasks.create_task(
+            SessionWatcher(
+                deps, log, text_format=PlatformFormat(count=lambda _: 1, fits=lambda _: True)
+            ).run()
+        )

@@ -165,14 +165,14 @@ class AccessMiddleware:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
-            seal = self._peers.seal_of(scope)
-            if seal is None:
+            signature = self._peers.signature_of(scope)
+            if signature is None:
                 if asked.cookie:
                     await self.sign_ins.learn(asked.cookie)
                 name = self._admit(scope, asked)
             else:
-                name = self._peers.admit(scope, seal)
-                receive = await whole_body(receive, seal, bytes_max=self._bytes_max(scope["path"]))
+                name = self._peers.admit(scope, signature)
+                receive = await whole_body(receive, signature, bytes_max=self._bytes_max(scope["path"]))
             begin_call(name)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # With an app in the scope, Starlette raises its errors instead of answering in plain text.
@@ -196,7 +196,7 @@ class AccessMiddleware:
     def brings_key(self, scope: Scope) -> bool:
         """Whether a request is authenticated; asked as soon as its headers are there."""
         try:
-            if self._peers.seal_of(scope) is not None:
+            if self._peers.signature_of(scope) is not None:
                 return True
             asked = _access_headers(scope["headers"])
             is_open = scope["path"] in _SIGN_IN_PATHS or scope["path"].startswith(_HOOKS)

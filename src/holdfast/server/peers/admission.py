@@ -1,7 +1,7 @@
-"""Admits questions of other servers: a seal replaces the key, and the key that it names is checked again.
+"""Authenticates requests from other servers by signature, and checks the API key that the signature names.
 
-Deliveries to channels have no key. The server that was called has checked their secret, so a seal without a
-key is admitted there, and nowhere else.
+Deliveries to channels have no key. The first server has checked their secret, so a signature without a key is
+accepted for them, and nowhere else.
 """
 
 from hashlib import sha256
@@ -10,42 +10,47 @@ from starlette.types import Message, Receive, Scope
 
 from holdfast.server.access.auth import OPEN, KeyRing
 from holdfast.server.peers.peers import PEER
-from holdfast.server.peers.seals import HEADER, Seal, SealRefused, Seals, target_of
+from holdfast.server.peers.signatures import (
+    HEADER,
+    PeerSignature,
+    PeerSignatures,
+    SignatureRefused,
+    target_of,
+)
 from holdfast.server.problems import Problem
 
 KEYLESS = "/hooks/channels/"
 
 
 class PeerAdmission:
-    """Checks the seals of questions that come in."""
+    """Checks the signatures of questions that come in."""
 
-    def __init__(self, seals: Seals, keys: KeyRing) -> None:
-        self._seals = seals
+    def __init__(self, signatures: PeerSignatures, keys: KeyRing) -> None:
+        self._signatures = signatures
         self._keys = keys
 
-    def seal_of(self, scope: Scope) -> Seal | None:
-        """The valid seal of a request; None if it has none. Raises a Problem if it has a wrong one."""
+    def signature_of(self, scope: Scope) -> PeerSignature | None:
+        """The valid signature of a request; None if it has none. Raises a Problem if it has a wrong one."""
         found = [value for name, value in scope["headers"] if name == HEADER]
         if not found:
             return None
         try:
-            return self._seals.opened(found[0].decode("latin-1"), scope["method"], target_of(scope))
-        except SealRefused as error:
+            return self._signatures.verify(found[0].decode("latin-1"), scope["method"], target_of(scope))
+        except SignatureRefused as error:
             raise _refused(error) from error
 
-    def admit(self, scope: Scope, seal: Seal) -> str:
+    def admit(self, scope: Scope, signature: PeerSignature) -> str:
         """The name of the key on whose behalf the question is asked; raises a Problem."""
         try:
-            self._seals.use(seal)
-        except SealRefused as error:
+            self._signatures.use(signature)
+        except SignatureRefused as error:
             raise _refused(error) from error
-        if not self._is_known(scope["path"], seal.key):
-            text = (
-                f"Server {seal.asker} forwarded a key that isn't valid here. Give all servers the same keys"
-            )
+        if not self._is_known(scope["path"], signature.key):
+            sender = signature.asker
+            text = f"Server {sender} forwarded a key that isn't valid here. Give all servers the same keys"
             raise Problem(403, text, code="peer_key_unknown")
-        scope[PEER] = seal.asker
-        return seal.key
+        scope[PEER] = signature.asker
+        return signature.key
 
     def _is_known(self, path: str, key: str) -> bool:
         if path.startswith(KEYLESS):
@@ -53,8 +58,8 @@ class PeerAdmission:
         return key == OPEN if self._keys.is_open else bool(self._keys.mark_of(key))
 
 
-async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive:
-    """Read the body and compare it with its seal; what it returns gives the same body again."""
+async def whole_body(receive: Receive, signature: PeerSignature, *, bytes_max: int) -> Receive:
+    """Read the body and compare it with its signature; what it returns gives the same body again."""
     pieces: list[bytes] = []
     size, is_more = 0, True
     while is_more:
@@ -69,8 +74,8 @@ async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive
         pieces.append(piece)
         is_more = message.get("more_body", False)
     body = b"".join(pieces)
-    if sha256(body).hexdigest() != seal.body_digest:
-        raise _refused(SealRefused("its body doesn't match"))
+    if sha256(body).hexdigest() != signature.body_digest:
+        raise _refused(SignatureRefused("its body doesn't match"))
     given = False
 
     async def again() -> Message:
@@ -83,5 +88,5 @@ async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive
     return again
 
 
-def _refused(error: SealRefused) -> Problem:
+def _refused(error: SignatureRefused) -> Problem:
     return Problem(401, f"Rejected the signature of another server's request: {error}", code="peer_refused")

@@ -18,7 +18,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.nodes import Node
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.peers.seals import HEADER, Question, Seals, cluster_secret, target_of
+from holdfast.server.peers.signatures import HEADER, PeerSignatures, Question, cluster_secret, target_of
 from holdfast.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Peers:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self.seals = Seals(clock, store.node.name)
+        self.signatures = PeerSignatures(clock, store.node.name)
         self._http: ClientSession | None = None
         self._silent_until_s: dict[str, float] = {}
 
@@ -68,12 +68,12 @@ class Peers:
         """Learn the cluster's secret, or make it."""
         if self.exist:
             await asyncio.to_thread(import_module, "aiohttp")  # a server without others starts without it
-            self.seals.key = await cluster_secret(self._store)
+            self.signatures.key = await cluster_secret(self._store)
 
     def key_for(self, purpose: str) -> bytes:
         """A key for something else that all servers of the cluster make and check alike."""
-        assert self.seals.key, "it is opened first"
-        return hmac.digest(self.seals.key, purpose.encode(), "sha256")
+        assert self.signatures.key, "it is opened first"
+        return hmac.digest(self.signatures.key, purpose.encode(), "sha256")
 
     async def close(self) -> None:
         """End all connections."""
@@ -131,12 +131,12 @@ class Peers:
             self._http = ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         if urlsplit(node.url).scheme not in {"http", "https"}:
             raise ValueError("its server.node_url isn't set")
-        seal = self.seals.sealed(question, key_name=key_name)
+        signature = self.signatures.sign(question, key_name=key_name)
         return await self._http.request(
             question.method,
             URL(node.url.rstrip("/") + question.target, encoded=True),
             data=question.body or None,
-            headers={**(headers or {}), HEADER.decode(): seal},
+            headers={**(headers or {}), HEADER.decode(): signature},
             allow_redirects=False,
         )
 

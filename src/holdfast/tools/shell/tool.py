@@ -26,7 +26,7 @@ from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.connections import hosts_of, may_install
 from holdfast.tools.shell.jobs import BackgroundJob
-from holdfast.tools.shell.keeper import Keeper
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, lift_for, limits_met
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
@@ -77,7 +77,9 @@ class ShellWorld(Struct, frozen=True, kw_only=True):
     confiner: Confiner | None = None  # None: commands run without a sandbox
     protected: ProtectedPaths | None = None  # watches over what confined commands change
     resolve: Resolve | None = None  # how the sandbox's proxy resolves names; None: as the system does
-    keeper: Keeper | None = None  # what kills commands if the server loses its lease; None: it has none
+    watchdog: LeaseWatchdog | None = (
+        None  # what kills commands if the server loses its lease; None: it has none
+    )
 
 
 class Shell(Tool):
@@ -152,8 +154,8 @@ class Shell(Tool):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False, ending="not_started")
         with folder:
-            keeper = self._world.keeper
-            own = keeper.environment_in(call.workspace) if keeper is not None else {}
+            watchdog = self._world.watchdog
+            own = watchdog.environment_in(call.workspace) if watchdog is not None else {}
             command = Command(
                 argv=(*self._world.argv, given.command),
                 cwd=folder.path_for_children,
@@ -208,8 +210,8 @@ class Shell(Tool):
         sentences = [_ending(ended, given), _leftovers(ended.leftovers), _survivors(ended.survivors)]
         if left_out:
             sentences.append(f"The full output is stored as blob {blob}. {lack}".strip())
-        keeper = self._world.keeper
-        is_kept = keeper is not None and (ended.code or 0) < 0 and keeper.has_killed_since(began_s)
+        watchdog = self._world.watchdog
+        is_kept = watchdog is not None and (ended.code or 0) < 0 and watchdog.has_killed_since(began_s)
         if is_kept:
             sentences.append(_LEASE_LOST)
         killed = ended.why == "deadline" or bool(ended.survivors) or is_kept

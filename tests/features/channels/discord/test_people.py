@@ -8,7 +8,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say
 from holdfast.features.channels.approvals import NOT_YOURS, STALE
 from holdfast.features.channels.events import (
-    ChannelCodeMade,
+    ChannelCodeCreated,
 )
 from holdfast.features.channels.state import code_digest
 from holdfast.features.channels.texts import CODE_WRONG, PAIRED, REFUSAL
@@ -20,7 +20,7 @@ NOBODY = frozenset[str]()
 
 
 async def code(world: World, text: str = "ABCD2345") -> None:
-    made = ChannelCodeMade(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=2**52)
+    made = ChannelCodeCreated(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=2**52)
     await world.store.append(LOG, [made], when=[IfSessionKnown()])
 
 

@@ -19,7 +19,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.features.channels.events import (
     ChannelFailed,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.texts import TOO_LATE_TO_EDIT
 from holdfast.runner.supervisor import RunnerLimits
@@ -66,7 +66,7 @@ async def test_events_that_come_twice_or_in_another_order_are_each_one_message()
             sent = [say(discord, f"{at} of {user}", user)["id"] for at in range(2) for user in people]
             await until(discord, lambda: all(len(texts(discord, user)) == 2 for user in people))
         found = [record.event for record in await world.log(LOG)]
-        taken = [event.key for event in found if isinstance(event, ChannelUpdateTaken)]
+        taken = [event.key for event in found if isinstance(event, ChannelUpdateLogged)]
         assert sorted(taken) == sorted(f"m:{one}" for one in sent)
 
 
@@ -147,12 +147,12 @@ async def test_no_message_passes_an_earlier_one_of_its_chat_that_waits_for_its_o
         await gates["hold"].reached()
         say(discord, "1")
         say(discord, "2")
-        await world.until(LOG, ChannelUpdateTaken, times=3)
+        await world.until(LOG, ChannelUpdateLogged, times=3)
         gates["hold"].open()
         await gates["1"].reached()
         say(discord, "3")
         say(discord, "4")
-        await world.until(LOG, ChannelUpdateTaken, times=5)
+        await world.until(LOG, ChannelUpdateLogged, times=5)
         gates["1"].open()
         await said(discord, "re: 1", "re: 2", "re: 3", "re: 4")
 

@@ -19,7 +19,7 @@ from holdfast.chaos import ChaosServer
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.intake import TEXT_CHARS_MAX
 from holdfast.features.channels.texts import TEXT_TOO_LONG
@@ -81,7 +81,7 @@ async def test_a_message_of_ten_megabytes_is_refused_aloud() -> None:
             await said(slack, TOO_LONG, "re: two")
             sent = slack.world.say(MY, "x" * TEXT_CHARS_MAX)
             await until(slack, lambda: len(slack.world.conversation(MY).texts()) > 2)
-        taken = [one.event for one in await world.log(LOG) if isinstance(one.event, ChannelUpdateTaken)]
+        taken = [one.event for one in await world.log(LOG) if isinstance(one.event, ChannelUpdateLogged)]
         assert [(one.became, one.why) for one in taken] == [
             ("ignored", "too long"),
             ("message", ""),

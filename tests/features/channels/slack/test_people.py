@@ -8,7 +8,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.features.channels.approvals import ELSEWHERE, NOT_YOURS, STALE, UNKNOWN
 from holdfast.features.channels.events import (
-    ChannelCodeMade,
+    ChannelCodeCreated,
 )
 from holdfast.features.channels.state import code_digest
 from holdfast.features.channels.texts import ALREADY_PAIRED, PAIRED, REFUSAL, with_lead
@@ -19,7 +19,7 @@ NOBODY = frozenset[str]()
 
 
 async def code(world: World, text: str) -> None:
-    made = ChannelCodeMade(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=2**52)
+    made = ChannelCodeCreated(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=2**52)
     await world.store.append(LOG, [made], when=[IfSessionKnown()])
 
 

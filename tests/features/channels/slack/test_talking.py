@@ -19,7 +19,7 @@ from features.channels.slack.slack_lab import (
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.texts import TOO_LATE_TO_EDIT
 from holdfast.values import FilePart, ImagePart
@@ -75,7 +75,7 @@ async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_m
             ["re: User 42: four"],
         ]
         found = [record.event for record in await world.log(LOG)]
-        taken = [event.key for event in found if isinstance(event, ChannelUpdateTaken)]
+        taken = [event.key for event in found if isinstance(event, ChannelUpdateLogged)]
         assert len(taken) == len(set(taken)) == 4
         assert chaos.seen.requests_seen == 4
 
@@ -117,7 +117,7 @@ async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_
         first = slack.world.say(MY, "work")
         await gate.reached()
         second = slack.world.say(MY, "and hurry")
-        await world.until(LOG, ChannelUpdateTaken, times=2)
+        await world.until(LOG, ChannelUpdateLogged, times=2)
         slack.world.edit(MY, second["ts"], "and take your time")
         slack.world.edit(MY, first["ts"], "too late")
         await until(slack, lambda: TOO_LATE_TO_EDIT in slack.world.conversation(MY).texts())
@@ -198,7 +198,7 @@ async def test_stop_ends_the_run_and_retry_answers_the_message_again(talking: Ta
     ):
         slack.world.say(MY, "hi")
         await chaos.seen.until_request(1)
-        await world.until(LOG, ChannelUpdateTaken)
+        await world.until(LOG, ChannelUpdateLogged)
         (session_id,) = (await state_of(world)).chats
         await world.until(session_id, e.TextDelta)
         slack.world.command(MY, "stop")

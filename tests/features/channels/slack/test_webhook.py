@@ -29,7 +29,7 @@ from holdfast.decisions.hook_signatures import TOLERANCE_S, slack_signature
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.http.updates import SIGNED_S, UNPROVEN_MAX
 from holdfast.features.channels.slack.events import SlackInstallation, read_envelope
@@ -64,7 +64,7 @@ async def post(server: Served, body: bytes, headers: dict[str, str], path: str =
 
 async def taken(world: World) -> list[str]:
     records = await world.log(LOG)
-    return [one.event.became for one in records if isinstance(one.event, ChannelUpdateTaken)]
+    return [one.event.became for one in records if isinstance(one.event, ChannelUpdateLogged)]
 
 
 async def test_an_event_of_another_workspace_or_app_is_ignored() -> None:

@@ -23,7 +23,7 @@ from holdfast.chaos.ports import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.journal.memory import MemoryStore
 from runner.steered_clock import SteeredClock, settle
@@ -118,6 +118,6 @@ async def test_strangers_get_one_refusal_each_and_reach_no_model() -> None:
             )
         assert chaos.seen.requests_seen == 1
         assert len((await state_of(world)).sessions) == 1
-        taken = [one.event for one in await world.log(LOG) if isinstance(one.event, ChannelUpdateTaken)]
+        taken = [one.event for one in await world.log(LOG) if isinstance(one.event, ChannelUpdateLogged)]
         assert sum(one.became == "refused" for one in taken) == len(STRANGERS)
         assert telegram.world.done("getFile") == []

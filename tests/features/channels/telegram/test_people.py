@@ -9,7 +9,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.features.channels.approvals import NOT_YOURS, UNKNOWN
 from holdfast.features.channels.events import (
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelUserRevoked,
 )
 from holdfast.features.channels.state import TRIES_MAX, code_digest
@@ -25,7 +25,7 @@ NOBODY = frozenset[str]()
 
 
 async def code(world: World, text: str = "ABCD2345", *, expires_at_ms: int = 2**52) -> None:
-    made = ChannelCodeMade(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=expires_at_ms)
+    made = ChannelCodeCreated(at_ms=1, digest=code_digest(LOG, text), expires_at_ms=expires_at_ms)
     await world.store.append(LOG, [made], when=[IfSessionKnown()])
 
 

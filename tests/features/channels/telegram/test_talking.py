@@ -6,7 +6,7 @@ from features.channels.lab import LOG, ME, channel, last_user_text, options_for,
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.features.channels.events import (
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.texts import TOO_LATE_TO_EDIT
 from holdfast.runner.inbox import IncomingMessage, Sent
@@ -56,7 +56,7 @@ async def test_updates_that_come_twice_or_in_another_order_are_each_one_message(
                 ),
             )
         found = [record.event for record in await world.log(LOG)]
-        taken = [event.key for event in found if isinstance(event, ChannelUpdateTaken)]
+        taken = [event.key for event in found if isinstance(event, ChannelUpdateLogged)]
         assert sorted(taken) == [f"m:{100 + number}:{at}" for number in range(3) for at in (1, 2)]
 
 
@@ -112,13 +112,13 @@ async def test_no_message_passes_an_earlier_one_of_its_chat_that_waits_for_its_o
         await gates["hold"].reached()
         telegram.world.say(ME, "1")
         telegram.world.say(ME, "2")
-        await world.until(LOG, ChannelUpdateTaken, times=3)
+        await world.until(LOG, ChannelUpdateLogged, times=3)
         gates["hold"].open()
         await gates["1"].reached()
         telegram.world.say(ME, "3")
         telegram.world.say(ME, "4")
-        records = await world.until(LOG, ChannelUpdateTaken, times=5)
-        taken = [one.event for one in records if isinstance(one.event, ChannelUpdateTaken)]
+        records = await world.until(LOG, ChannelUpdateLogged, times=5)
+        taken = [one.event for one in records if isinstance(one.event, ChannelUpdateLogged)]
         assert {one.became for one in taken} == {"message"}
         gates["1"].open()
         await said(telegram, "re: 1", "re: 2", "re: 3", "re: 4")

@@ -23,7 +23,7 @@ from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
-    ChannelUpdateTaken,
+    ChannelUpdateLogged,
 )
 from holdfast.features.channels.http.updates import UNPROVEN_MAX
 from holdfast.journal.memory import MemoryStore
@@ -96,7 +96,7 @@ async def test_the_same_update_ten_times_is_one_message_and_is_on_disk_before_th
             body = {"json": update_of("hello")}
             statuses = await asyncio.gather(*(post(server, body, options.hook_secret) for _ in range(10)))
             assert statuses == [200] * 10
-            taken = [one.event for one in await store.read(LOG) if isinstance(one.event, ChannelUpdateTaken)]
+            taken = [one.event for one in await store.read(LOG) if isinstance(one.event, ChannelUpdateLogged)]
             assert [one.became for one in taken] == ["message"]
             await said(telegram, "re: hello")
         assert chaos.seen.requests_seen == 1

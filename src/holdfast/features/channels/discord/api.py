@@ -24,7 +24,7 @@ from holdfast.features.channels.messages import (
     Unanswered,
     Unwritten,
     bounded_body,
-    failure_words,
+    failure_text,
     lost,
     request_mark,
     shaped,
@@ -140,7 +140,7 @@ class DiscordApi:
         except TimeoutError:
             return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_words(error), written)
+            return lost(failure_text(error), written)
         self.gates.note(request.route, request.place, response.headers)
         reply = _reply(response, data)
         if isinstance(reply, DiscordFailure) and reply.retry_after_s is not None:

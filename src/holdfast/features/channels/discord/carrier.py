@@ -23,7 +23,7 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.features.channels.cards import Card
-from holdfast.features.channels.deliveries import Dialect, message_of
+from holdfast.features.channels.deliveries import PlatformFormat, message_key
 from holdfast.features.channels.discord.api import (
     DiscordApi,
     DiscordFailure,
@@ -43,9 +43,17 @@ from holdfast.features.channels.discord.markdown import (
     escaped,
     utf16_units,
 )
-from holdfast.features.channels.files_out import FileContent, file_content, not_taken, too_big
+from holdfast.features.channels.files_out import FileContent, file_content, rejection_text, too_big
 from holdfast.features.channels.messages import EDIT_ANSWER_S, Unanswered, Unwritten, shaped
-from holdfast.features.channels.outbound import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.features.channels.outbound import (
+    GONE,
+    UNNEEDED,
+    ContentUnavailable,
+    PreviewText,
+    Prose,
+    Unneeded,
+    content_of,
+)
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import Outbox, OutboxEntry
 from holdfast.interfaces.journal import Blobs
@@ -73,7 +81,7 @@ ARCHIVED = 50083
 CHAT_ENDS = frozenset(
     {UNKNOWN_CHANNEL, MISSING_ACCESS, NOT_TO_THIS_USER, CANNOT_SEND, MISSING_PERMISSIONS, ARCHIVED}
 )
-Content: TypeAlias = Prose | Card | FileContent | PreviewText | NoWords | Unneeded
+Content: TypeAlias = Prose | Card | FileContent | PreviewText | ContentUnavailable | Unneeded
 _STYLES = {"deny": 4, "once": 3}  # red, green; others are grey
 
 
@@ -118,7 +126,7 @@ def card_fits(card: Card) -> bool:
     return has_room and utf16_units(card_content(card)) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
-DIALECT = Dialect(count=lambda text: len(discord_markdown(text)), fits=card_fits, format=FORMAT)
+DIALECT = PlatformFormat(count=lambda text: len(discord_markdown(text)), fits=card_fits, format=FORMAT)
 
 
 def components(card: Card) -> list[dict[str, Any]]:
@@ -172,9 +180,9 @@ class DiscordCarrier:
         return nonce_of(self._log_id, delivery.key)
 
     async def _said(self, intended: e.DeliveryIntended) -> Content:
-        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
+        said = await content_of(self._supervisor, intended, text_format=DIALECT, outbox=self._outbox)
         if isinstance(said, SentFile):
-            return await file_content(self._blobs, said) or NoWords()
+            return await file_content(self._blobs, said) or ContentUnavailable()
         return said
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
@@ -270,7 +278,7 @@ def _body(delivery: OutboxEntry, said: Content) -> dict[str, Any] | NotAccepted 
             return body | {"content": _in_place_of(said, delivery) or caption}
         case PreviewText():
             return body | {"content": discord_draft(said.text) or "…"}
-        case NoWords():
+        case ContentUnavailable():
             return NotAccepted(GONE)
         case Unneeded():
             return NoLongerNeeded(UNNEEDED)
@@ -280,7 +288,7 @@ def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:
     """Return the notice that replaces a file Discord would reject; empty if it may accept it."""
     if len(file.data) > FILE_BYTES_MAX:
         return escaped(too_big(file, "Discord", bytes_max=FILE_BYTES_MAX))
-    return escaped(not_taken(file, "Discord")) if delivery.is_plain else ""
+    return escaped(rejection_text(file, "Discord")) if delivery.is_plain else ""
 
 
 def _says(message: _Listed, said: Content, delivery: OutboxEntry) -> bool:
@@ -291,14 +299,14 @@ def _says(message: _Listed, said: Content, delivery: OutboxEntry) -> bool:
             texts = discord_markdown(said.markdown)
             return said.part < len(texts) and content == texts[said.part].strip()
         case Card():
-            ask_id = message_of(delivery.intended)
+            ask_id = message_key(delivery.intended)
             has_buttons = any(f":{ask_id}:" in one for one in _custom_ids(message))
             return has_buttons or content == card_content(said)
         case FileContent():
             return _brings(message, said) or content == (_in_place_of(said, delivery) or None)
         case PreviewText() | Unneeded():
             return True  # its words have changed since; nothing else was sent to the chat meanwhile
-        case NoWords():
+        case ContentUnavailable():
             return False
 
 

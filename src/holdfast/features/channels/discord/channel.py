@@ -17,11 +17,11 @@ from holdfast.features.channels.discord.gateway import (
     MESSAGE_CONTENT,
     DiscordGateway,
 )
-from holdfast.features.channels.discord.intake import Intake
+from holdfast.features.channels.discord.intake import DiscordIntake
 from holdfast.features.channels.discord.progress import KeptProgress
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
-from holdfast.features.channels.owner import ChatPlatform, Take
+from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.previews import MessagePreviews
 from holdfast.features.channels.store_errors import readable_view
 from holdfast.values import DISCORD
@@ -39,8 +39,8 @@ async def open_discord_channel(
         clicks, locks = Clicks(api, deps.clock), ChatLocks()
         carrier = DiscordCarrier(api, deps.supervisor, log.state.outbox, deps.store, log_id=log.log_id)
 
-        async def connect(take: Take) -> None:
-            intake = Intake(api, log, deps.clock, take=take, clicks=clicks)
+        async def connect(accept: Accept) -> None:
+            intake = DiscordIntake(api, log, deps.clock, accept=accept, clicks=clicks)
             kept = KeptProgress(deps.store, log.log_id)
             gateway = DiscordGateway(
                 api, log, deps.clock, intake=intake, kept=kept, intents=intents_for(options)

@@ -66,7 +66,7 @@ class Clicks:
             path = f"/webhooks/{self._api.bot_id}/{click.partition('/')[2]}/messages/@original"
             await self._api.call(ApiRequest("DELETE", path, "DELETE answer"), answer_s=ANSWER_S)
         elif interaction.kind != COMMAND and is_open and not was_deferred:
-            await self._callback(click, LATER_UPDATE)  # it is a repeat of one that was taken before
+            await self._callback(click, LATER_UPDATE)  # it is a repeat of one that was accepted before
 
     async def _defer(self, click: str, *, is_command: bool) -> bool:
         if not is_command:

@@ -1,4 +1,4 @@
-"""Discord's gateway: a socket that we open, which tells what happens, and is resumed where it was taken.
+"""Discord's gateway: a socket that we open, which tells what happens, and is resumed where it was accepted.
 
 The sequence that a session is resumed from moves only after what it tells is on the log. A session that
 can't be resumed is followed by a new one, and by a look at the history of every known chat.
@@ -26,9 +26,9 @@ from holdfast.features.channels.discord.api import (
     DiscordReply,
     DiscordResult,
 )
-from holdfast.features.channels.discord.intake import Intake
+from holdfast.features.channels.discord.intake import DiscordIntake
 from holdfast.features.channels.discord.progress import KeptProgress, Progress, ResumePoint
-from holdfast.features.channels.messages import UNREADABLE, Unanswered, failure_words, shaped
+from holdfast.features.channels.messages import UNREADABLE, Unanswered, failure_text, shaped
 from holdfast.features.channels.texts import COMMANDS
 from holdfast.interfaces.clock import Clock
 
@@ -120,7 +120,7 @@ class DiscordGateway:
         log: ChannelLog,
         clock: Clock,
         *,
-        intake: Intake,
+        intake: DiscordIntake,
         kept: KeptProgress,
         intents: int,
     ) -> None:
@@ -156,7 +156,7 @@ class DiscordGateway:
                 await self._clock.sleep_s(backoff_s if ended.wait_s is None else ended.wait_s)
 
     async def _keep(self) -> None:
-        """Note how far the session is taken, at a pace."""
+        """Note how far the session is accepted, at a pace."""
         kept: ResumePoint | None = None
         while True:
             await self._intake.changed.wait()
@@ -190,7 +190,7 @@ class DiscordGateway:
         except TimeoutError:
             return _Ended(f"Can't reach Discord's gateway: no connection within {OPEN_S:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return _Ended(f"Can't reach Discord's gateway: {failure_words(error)}")
+            return _Ended(f"Can't reach Discord's gateway: {failure_text(error)}")
         try:
             return await self._read(socket)
         finally:

@@ -29,7 +29,7 @@ NAMED_MAX = 5
 BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
 TOO_MANY_REQUESTS, UNAUTHORIZED = 429, 401
 
-Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
+Accept: TypeAlias = Callable[[Arrival], Awaitable[None]]
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
@@ -55,14 +55,16 @@ class _Histories(Struct):
         return f"messages in {number} chats ({places}) whose history Discord didn't return: {whys}"
 
 
-class Intake:
+class DiscordIntake:
     """One task for each chat in which something happened; it outlives the socket that told of it."""
 
-    def __init__(self, api: DiscordApi, log: ChannelLog, clock: Clock, *, take: Take, clicks: Clicks) -> None:
+    def __init__(
+        self, api: DiscordApi, log: ChannelLog, clock: Clock, *, accept: Accept, clicks: Clicks
+    ) -> None:
         self._api = api
         self._channel = log
         self._clock = clock
-        self._take = take
+        self._accept = accept
         self._clicks = clicks
         self._jobs: dict[str, deque[_Job]] = {}
         self._room = asyncio.Semaphore(WAITING_MAX)
@@ -71,7 +73,7 @@ class Intake:
         self.changed = asyncio.Event()  # a job is done
 
     async def run(self) -> None:
-        """Take until cancelled; raises what the store raises."""
+        """Accept until cancelled; raises what the store raises."""
         async with asyncio.TaskGroup() as self._tasks:
             await asyncio.get_running_loop().create_future()
 
@@ -89,7 +91,7 @@ class Intake:
 
             async def work(arrival: Arrival = arrival) -> None:
                 try:
-                    await self._take(arrival)
+                    await self._accept(arrival)
                 finally:
                     self._room.release()
                 if interaction is not None:
@@ -151,7 +153,7 @@ class Intake:
         await self._channel.connected(self._clock.now_ms(), self._channel.state.account, missed=what)
 
     async def _history(self, channel: str, after: str) -> str:
-        """Take what was written since, the oldest first; returns why some of it can't be had."""
+        """Accept what was written since, the oldest first; returns why some of it can't be had."""
         for _ in range(PAGES_MAX):
             page = await self._page(channel, after)
             if isinstance(page, str):
@@ -159,7 +161,7 @@ class Intake:
             for message in reversed(page):
                 arrival = read_message(message, bot_id=self._api.bot_id)
                 if arrival is not None:
-                    await self._take(arrival)
+                    await self._accept(arrival)
                 after = message_id_of(message) or after
             if len(page) < PAGE:
                 return ""

@@ -1,4 +1,4 @@
-"""How far a gateway session is taken: everything up to this sequence is on the log."""
+"""How far a gateway session is accepted: everything up to this sequence is on the log."""
 
 import msgspec
 
@@ -14,14 +14,14 @@ class ResumePoint(msgspec.Struct, frozen=True):
 
 
 class Progress:
-    """The events of one session that came in; its sequence moves only past those that were taken."""
+    """The events of one session that came in; its sequence moves only past those that were accepted."""
 
     def __init__(self, session_id: str, url: str, seq: int) -> None:
         self.session_id = session_id
         self.url = url
         self._floor = seq  # it can be resumed from here at the earliest
         self._newest = seq
-        self._open: dict[int, int] = {}  # sequence -> how much of it is still to be taken
+        self._open: dict[int, int] = {}  # sequence -> how much of it is still to be accepted
 
     def begin(self, seq: int, parts: int = 1) -> None:
         """An event came in."""
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a process that knows nothing else can resume: the beginning itself was taken."""
+        """Whether a process that knows nothing else can resume: the beginning itself was accepted."""
         return self._taken >= self._floor
 
     @property

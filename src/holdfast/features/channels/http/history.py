@@ -6,8 +6,8 @@ from holdfast.events import Event
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
-    ChannelMessageSettled,
-    ChannelUpdateTaken,
+    ChannelMessageClosed,
+    ChannelUpdateAccepted,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
@@ -59,7 +59,7 @@ def _of_delivery(event: Event) -> str:
 
 def _of_channel(event: Event) -> str:
     match event:
-        case ChannelUpdateTaken():
+        case ChannelUpdateAccepted():
             return f"{event.became}: {event.why}" if event.why else event.became
         case ChannelFailed():
             return sentences(event.why, event.hint)
@@ -70,7 +70,7 @@ def _of_channel(event: Event) -> str:
             return f"{event.name} as {event.role} {by}".strip()
         case ChannelUserRevoked(by=by) if by:
             return f"by {by}"
-        case ChannelMessageSettled():
+        case ChannelMessageClosed():
             return event.why
         case _:
             return ""

@@ -12,7 +12,7 @@ from holdfast.api.server import ChannelHealth
 from holdfast.events import Input
 from holdfast.features.channels.deps import ConfiguredChannel
 from holdfast.features.channels.events import (
-    ChannelCodeMade,
+    ChannelCodeCreated,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
@@ -195,7 +195,7 @@ class ChannelRoutes:
         deps = self._deps
         await decoded(request, deps.limits, PairRequest)
         log_id, now_ms, code = await self._log_id(request), deps.clock.now_ms(), new_pairing_code()
-        made = ChannelCodeMade(
+        made = ChannelCodeCreated(
             at_ms=now_ms,
             digest=code_digest(log_id, code),
             expires_at_ms=now_ms + CODE_S * 1000,

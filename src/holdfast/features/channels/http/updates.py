@@ -33,17 +33,17 @@ SIGNED_S = 3.0  # how long a body may take whose sender isn't known before it is
 class _Places(Struct):
     """Limits concurrent deliveries. Further ones must be retried later."""
 
-    taken: int = 0
+    accepted: int = 0
 
     @contextmanager
     def one(self) -> Generator[None]:
-        if self.taken >= AT_ONCE_MAX:
+        if self.accepted >= AT_ONCE_MAX:
             raise _not_now()
-        self.taken += 1
+        self.accepted += 1
         try:
             yield
         finally:
-            self.taken -= 1
+            self.accepted -= 1
 
 
 class _Unproven:
@@ -90,18 +90,18 @@ class ChannelDeliveryRoutes:
                 body = await self._body(request, within_s=SIGNED_S)
                 await self._proofs.insist_on_signature(name, request.headers, body)
             with self._proven.one():
-                return await self._take(request, name, body)
+                return await self._accept(request, name, body)
         if PEER not in request.scope:  # another server of the cluster has checked it
             self._proofs.insist_on_secret(name, request.headers.get(SECRET_HEADER, ""))
         with self._proven.one():
-            return await self._take(request, name, await self._body(request))
+            return await self._accept(request, name, await self._body(request))
 
     async def _body(self, request: Request, *, within_s: float = 0.0) -> bytes:
         limits = self._deps.limits
         whole_s = min(within_s or limits.hook_s, limits.hook_s)
         return await read_sent(request, limits, bytes_max=limits.hook_bytes_max, within_s=whole_s)
 
-    async def _take(self, request: Request, name: str, body: bytes) -> Response:
+    async def _accept(self, request: Request, name: str, body: bytes) -> Response:
         """The answer once the update is on the log, here or elsewhere; raises a Problem."""
         deliver = self._deps.singleton(WebhookEndpoints).get(name)
         if deliver is not None:

@@ -16,7 +16,7 @@ from holdfast.features.channels.messages import (
     Unanswered,
     Unwritten,
     bounded_body,
-    failure_words,
+    failure_text,
     lost,
     request_mark,
     shaped,
@@ -105,7 +105,7 @@ class SlackApi:
         except TimeoutError:
             return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_words(error), written)
+            return lost(failure_text(error), written)
         return _reply(response.status, response.headers, data)
 
     async def upload(self, address: str, data: bytes) -> SlackReply:
@@ -126,7 +126,7 @@ class SlackApi:
         except TimeoutError:
             return lost(f"no response within {UPLOAD_S:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_words(error), written)
+            return lost(failure_text(error), written)
         match response.status:
             case 200:
                 return SlackDone({})

@@ -19,10 +19,18 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.features.channels.cards import Card
-from holdfast.features.channels.deliveries import ANSWER, ENDING, FILE, Dialect, message_of
+from holdfast.features.channels.deliveries import ANSWER, ENDING, FILE, PlatformFormat, message_key
 from holdfast.features.channels.files_out import FileContent, file_content
 from holdfast.features.channels.messages import EDIT_ANSWER_S, UNREADABLE, shaped
-from holdfast.features.channels.outbound import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.features.channels.outbound import (
+    GONE,
+    UNNEEDED,
+    ContentUnavailable,
+    PreviewText,
+    Prose,
+    Unneeded,
+    content_of,
+)
 from holdfast.features.channels.slack.api import (
     SlackApi,
     SlackDone,
@@ -67,7 +75,9 @@ def place_of(chat: str) -> dict[str, str]:
     return {"channel": channel, **({"thread_ts": thread} if thread else {})}
 
 
-DIALECT = Dialect(count=lambda text: len(slack_messages(text)), fits=card_fits, lead=LEAD, format=FORMAT)
+DIALECT = PlatformFormat(
+    count=lambda text: len(slack_messages(text)), fits=card_fits, lead=LEAD, format=FORMAT
+)
 
 
 class SlackCarrier:
@@ -139,7 +149,7 @@ class SlackCarrier:
 
     async def _file(self, intended: e.DeliveryIntended) -> FileContent | None:
         """The file that the delivery brings, if it brings one and has its bytes."""
-        words = await self._words(intended) if message_of(intended) == FILE else None
+        words = await self._words(intended) if message_key(intended) == FILE else None
         return words if isinstance(words, FileContent) else None
 
     def _target(self, intended: e.DeliveryIntended) -> str:
@@ -150,7 +160,7 @@ class SlackCarrier:
     async def _words(
         self, intended: e.DeliveryIntended
     ) -> SlackMessage | FileContent | NotAccepted | NoLongerNeeded:
-        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
+        said = await content_of(self._supervisor, intended, text_format=DIALECT, outbox=self._outbox)
         match said:
             case Prose():
                 messages = slack_messages(said.markdown)
@@ -162,7 +172,7 @@ class SlackCarrier:
                 return await file_content(self._blobs, said) or NotAccepted(GONE)
             case PreviewText():
                 return plain_message(said.text)
-            case NoWords():
+            case ContentUnavailable():
                 return NotAccepted(GONE)
             case Unneeded():
                 return NoLongerNeeded(UNNEEDED)
@@ -217,7 +227,7 @@ def _cannot_edit(intended: e.DeliveryIntended, why: str) -> SendResult:
     """Return the outcome of editing a missing message: only answers are resent."""
     if intended.removes:
         return Arrived("")
-    return EditRefused(why) if message_of(intended) in {ANSWER, ENDING} else NotAccepted(why)
+    return EditRefused(why) if message_key(intended) in {ANSWER, ENDING} else NotAccepted(why)
 
 
 def _removed(reply: SlackReply) -> SendResult:

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.incoming import PlatformMessage
 from holdfast.features.channels.messages import UNREADABLE
-from holdfast.features.channels.owner import Take
+from holdfast.features.channels.owner import Accept
 from holdfast.features.channels.slack.api import SlackApi, SlackDone, SlackFailure, listed_in, next_cursor
 from holdfast.features.channels.slack.events import read_listed
 from holdfast.features.channels.state import ChannelState
@@ -27,13 +27,13 @@ class CatchingUp:
     """Takes what is new in each conversation; a conversation in which something happens goes first."""
 
     def __init__(
-        self, api: SlackApi, state: ChannelState, locks: ChatLocks, *, clock: Clock, take: Take
+        self, api: SlackApi, state: ChannelState, locks: ChatLocks, *, clock: Clock, accept: Accept
     ) -> None:
         self._api = api
         self._clock = clock
         self._state = state
         self._locks = locks
-        self._take = take
+        self._accept = accept
         self._bot = ""
         self._pending: dict[str, str] = {}  # conversation -> its newest message on the log
         self._unlisted: dict[str, str] = {}  # conversation -> why what is new there can't be had
@@ -71,7 +71,7 @@ class CatchingUp:
         if last is None:
             return
         for message in await self._since(conversation, last):
-            await self._take(message)
+            await self._accept(message)
 
     async def _since(self, conversation: str, last: str) -> list[PlatformMessage]:
         """Return new messages, oldest first."""

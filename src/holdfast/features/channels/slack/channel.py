@@ -10,7 +10,7 @@ from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
 from holdfast.features.channels.messages import shaped
-from holdfast.features.channels.owner import ChatPlatform, Take
+from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.previews import MessagePreviews
 from holdfast.features.channels.slack.api import SlackApi, SlackDone, open_slack
 from holdfast.features.channels.slack.blocks import escaped
@@ -32,11 +32,11 @@ async def open_slack_channel(
         locks = ChatLocks()
         carrier = SlackCarrier(api, deps.supervisor, log.state.outbox, deps.store)
 
-        async def connect(take: Take) -> None:
+        async def connect(accept: Accept) -> None:
             if not options.webhook_url:
-                await SlackSocket(api, log, deps.clock, take=take).run()
+                await SlackSocket(api, log, deps.clock, accept=accept).run()
             address = HookAddress(options.hook_url, options.signing_secret)
-            hook = SlackWebhook(api, log, deps.clock, address=address, take=take)
+            hook = SlackWebhook(api, log, deps.clock, address=address, accept=accept)
             await hook.run(deps.endpoints, options.name)
 
         yield ChatPlatform(

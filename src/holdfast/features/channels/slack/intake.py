@@ -12,7 +12,7 @@ from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.incoming import Arrival, ButtonPress, MessageDeletion
 from holdfast.features.channels.messages import shaped
-from holdfast.features.channels.owner import Take
+from holdfast.features.channels.owner import Accept
 from holdfast.features.channels.slack.api import SlackApi, SlackDone
 from holdfast.features.channels.slack.catching_up import CatchingUp
 from holdfast.features.channels.slack.connecting import SlackConnection
@@ -25,15 +25,15 @@ class SlackIntake:
     """All that comes in for one app."""
 
     def __init__(
-        self, api: SlackApi, log: ChannelLog, clock: Clock, *, connection: SlackConnection, take: Take
+        self, api: SlackApi, log: ChannelLog, clock: Clock, *, connection: SlackConnection, accept: Accept
     ) -> None:
         self._api = api
         self._channel = log
         self._connection = connection
-        self._take = take
+        self._accept = accept
         self._names: OrderedDict[str, str] = OrderedDict()
         self._locks = ChatLocks()
-        self._catching_up = CatchingUp(api, log.state, self._locks, clock=clock, take=self._named)
+        self._catching_up = CatchingUp(api, log.state, self._locks, clock=clock, accept=self._named)
 
     def begin(self) -> None:
         """Something may have been missed: from now on, nothing passes what came before it."""
@@ -45,20 +45,20 @@ class SlackIntake:
         if missed := self._catching_up.missed():
             await self._connection.missed(missed)
 
-    async def take(self, arrival: Arrival) -> None:
-        """Take it, after what came before it in its conversation; then Slack may forget it."""
+    async def accept(self, arrival: Arrival) -> None:
+        """Accept it, after what came before it in its conversation; then Slack may forget it."""
         conversation = "" if isinstance(arrival, ButtonPress) else arrival.conversation
         async with self._locks.of(conversation or arrival.chat):
             await self._catching_up.first(conversation)
             await self._named(arrival)
 
     async def _named(self, arrival: Arrival) -> None:
-        """Take it, with the name of the person."""
+        """Accept it, with the name of the person."""
         if arrival.key in self._channel.state.keys:
             return
         if not isinstance(arrival, MessageDeletion):
             arrival = replace(arrival, name=await self._name_of(arrival.user))
-        await self._take(arrival)
+        await self._accept(arrival)
 
     async def _name_of(self, user: str) -> str:
         """How people call this person; their id if Slack doesn't say."""

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from holdfast.decisions.hook_signatures import slack_signature
-from holdfast.features.channels.messages import bounded_body, failure_words
+from holdfast.features.channels.messages import bounded_body, failure_text
 
 ANSWER_S = 10.0
 BODY_BYTES_MAX = 64 * 1024
@@ -46,7 +46,7 @@ async def why_unreachable(url: str, *, secret: str, now_s: int) -> str:
     except TimeoutError:
         return f"no response within {ANSWER_S:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return failure_words(error)
+        return failure_text(error)
     if response.status != OK:
         why = _WHY.get(response.status, "")
         return f"HTTP {response.status}" + (f", {why}" if why else "")

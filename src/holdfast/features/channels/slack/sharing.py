@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.decisions.deliveries import Arrived, DidNotArrive, FormatRefused, MayHaveArrived, SendResult
-from holdfast.features.channels.files_out import FileContent, not_taken
+from holdfast.features.channels.files_out import FileContent, rejection_text
 from holdfast.features.channels.messages import Unanswered, Unwritten, shaped
 from holdfast.features.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply
 from holdfast.features.channels.slack.blocks import SlackMessage, plain_message
@@ -42,7 +42,7 @@ async def share(api: SlackApi, place: Mapping[str, str], file: FileContent, *, i
 
 def in_place_of(file: FileContent) -> SlackMessage:
     """Return the notice for a rejected file."""
-    return plain_message(f"{not_taken(file, 'Slack')} {HINT}")
+    return plain_message(f"{rejection_text(file, 'Slack')} {HINT}")
 
 
 def shared_in(message: Mapping[str, Any], file: FileContent, *, bot: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import aiohttp
 
 from holdfast.features.channels.channel_log import ChannelLog
-from holdfast.features.channels.messages import UNREADABLE, failure_words
-from holdfast.features.channels.owner import Take
+from holdfast.features.channels.messages import UNREADABLE, failure_text
+from holdfast.features.channels.owner import Accept
 from holdfast.features.channels.slack.api import SlackApi
 from holdfast.features.channels.slack.connecting import (
     BACKOFF_FIRST_S,
@@ -37,11 +37,11 @@ _Socket: TypeAlias = aiohttp.ClientWebSocketResponse
 class SlackSocket:
     """Reads the app's sockets until cancelled. Failures are logged and retried."""
 
-    def __init__(self, api: SlackApi, log: ChannelLog, clock: Clock, *, take: Take) -> None:
+    def __init__(self, api: SlackApi, log: ChannelLog, clock: Clock, *, accept: Accept) -> None:
         self._api = api
         self._clock = clock
         self._connection = SlackConnection(api, log, clock)
-        self._intake = SlackIntake(api, log, clock, connection=self._connection, take=take)
+        self._intake = SlackIntake(api, log, clock, connection=self._connection, accept=accept)
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
         self._read_now: set[_Socket] = set()
         self._lasting: set[_Socket] = set()  # those that Slack doesn't want replaced
@@ -89,7 +89,7 @@ class SlackSocket:
         except TimeoutError as error:
             raise SlackTrouble("Slack's socket isn't responding") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SlackTrouble(f"Can't open Slack's socket: {failure_words(error)}") from error
+            raise SlackTrouble(f"Can't open Slack's socket: {failure_text(error)}") from error
         if frame.get("type") != "hello":
             await socket.close()
             reason = str(frame.get("reason", "the socket was closed"))
@@ -104,7 +104,7 @@ class SlackSocket:
         return BACKOFF_FIRST_S if is_soon else 0.0
 
     async def _read(self, socket: _Socket) -> None:
-        """Take what comes until the socket ends; each envelope is acknowledged once it is taken."""
+        """Accept what comes until the socket ends; each envelope is acknowledged once it is accepted."""
         async with asyncio.TaskGroup() as tasks:
             leaving: asyncio.Task[None] | None = None
             try:
@@ -141,7 +141,7 @@ class SlackSocket:
             kind, payload = str(frame.get("type")), frame.get("payload")
             arrival = read_envelope(kind, payload, us=self._connection.us)
             if arrival is not None:
-                await self._intake.take(arrival)
+                await self._intake.accept(arrival)
             await _acknowledge(socket, str(frame["envelope_id"]))
         finally:
             self._room.release()

@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.http.webhook_endpoints import BadUpdate, NotNow, WebhookEndpoints
 from holdfast.features.channels.incoming import Arrival, writable
-from holdfast.features.channels.owner import Take
+from holdfast.features.channels.owner import Accept
 from holdfast.features.channels.slack.api import SlackApi
 from holdfast.features.channels.slack.connecting import (
     BACKOFF_FIRST_S,
@@ -56,13 +56,13 @@ class SlackWebhook:
     """Takes Slack's calls until cancelled; whether Slack and our address work is asked again and again."""
 
     def __init__(
-        self, api: SlackApi, log: ChannelLog, clock: Clock, *, address: HookAddress, take: Take
+        self, api: SlackApi, log: ChannelLog, clock: Clock, *, address: HookAddress, accept: Accept
     ) -> None:
         self._clock = clock
         self._address = address
         self._connection = SlackConnection(api, log, clock)
-        self._intake = SlackIntake(api, log, clock, connection=self._connection, take=take)
-        self._taking: dict[str, asyncio.Future[bool]] = {}  # by the key of what is being taken
+        self._intake = SlackIntake(api, log, clock, connection=self._connection, accept=accept)
+        self._taking: dict[str, asyncio.Future[bool]] = {}  # by the key of what is being accepted
         self._has_gap = True  # events before the start are unknown
         self._began_s: float | None = None
         self._has_heard = False  # something of Slack's arrived
@@ -85,13 +85,15 @@ class SlackWebhook:
                         await self._clock.sleep_s(pause_s(failures))
                         continue
                     failures = 0
-                    if self._has_gap:  # before anything is taken, so that nothing passes what came before it
+                    if (
+                        self._has_gap
+                    ):  # before anything is accepted, so that nothing passes what came before it
                         self._begin(tasks)
                     wait_s = await self._look()
                     await self._clock.sleep_s(wait_s)
 
     async def deliver(self, body: bytes) -> SlackChallenge | None:
-        """Take what Slack tells; when this returns, Slack may forget it."""
+        """Accept what Slack tells; when this returns, Slack may forget it."""
         kind, payload = _read(body)
         if kind == "url_verification":
             return SlackChallenge(writable(str(payload.get("challenge", ""))[:1_000]))
@@ -105,14 +107,14 @@ class SlackWebhook:
         if arrival.key in self._taking:
             await self._until_taken(arrival.key)
         else:
-            await self._take(arrival)
+            await self._accept(arrival)
         return None
 
-    async def _take(self, arrival: Arrival) -> None:
+    async def _accept(self, arrival: Arrival) -> None:
         is_taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._taking[arrival.key] = is_taken
         try:
-            await self._intake.take(arrival)
+            await self._intake.accept(arrival)
             is_taken.set_result(True)
         finally:
             del self._taking[arrival.key]

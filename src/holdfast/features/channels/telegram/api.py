@@ -19,7 +19,7 @@ from holdfast.features.channels.messages import (
     Unanswered,
     Unwritten,
     bounded_body,
-    failure_words,
+    failure_text,
     lost,
     request_mark,
     shaped,
@@ -101,7 +101,7 @@ class TelegramApi:
         except TimeoutError:
             return lost(f"no response within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_words(error), written)
+            return lost(failure_text(error), written)
         return _reply(response.status, body)
 
     async def download(self, path: str, *, bytes_max: int, answer_s: float = ANSWER_S) -> bytes | None:

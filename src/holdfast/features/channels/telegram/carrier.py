@@ -15,10 +15,18 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.features.channels.cards import Card
-from holdfast.features.channels.deliveries import Dialect
+from holdfast.features.channels.deliveries import PlatformFormat
 from holdfast.features.channels.files_out import sendable_name
 from holdfast.features.channels.messages import EDIT_ANSWER_S, Unanswered, Unwritten
-from holdfast.features.channels.outbound import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.features.channels.outbound import (
+    GONE,
+    UNNEEDED,
+    ContentUnavailable,
+    PreviewText,
+    Prose,
+    Unneeded,
+    content_of,
+)
 from holdfast.features.channels.state import ChannelState
 from holdfast.features.channels.telegram.api import (
     ANSWER_S,
@@ -75,7 +83,7 @@ def card_fits(card: Card) -> bool:
     return utf16_units(plain_of(card_html(card))) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
-DIALECT = Dialect(count=lambda text: len(telegram_html(text)), fits=card_fits, format=FORMAT)
+DIALECT = PlatformFormat(count=lambda text: len(telegram_html(text)), fits=card_fits, format=FORMAT)
 
 
 class TelegramCarrier:
@@ -134,7 +142,7 @@ class TelegramCarrier:
         except ValueError:
             return NotAccepted(f"Telegram has no chat {intended.chat!r}")
         parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._state.outbox)
+        said = await content_of(self._supervisor, intended, text_format=DIALECT, outbox=self._state.outbox)
         match said:
             case Prose():
                 texts = telegram_html(said.markdown)
@@ -148,7 +156,7 @@ class TelegramCarrier:
                 return said
             case Unneeded():
                 return NoLongerNeeded(UNNEEDED)
-            case NoWords() | PreviewText():  # previews are drafts here, and no deliveries
+            case ContentUnavailable() | PreviewText():  # previews are drafts here, and no deliveries
                 return NotAccepted(GONE)
         if not intended.edits:
             return "sendMessage", parameters | _replying(intended.reply_to)

@@ -10,7 +10,7 @@ from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
 from holdfast.features.channels.messages import shaped
-from holdfast.features.channels.owner import ChatPlatform, Take
+from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
 from holdfast.features.channels.telegram.carrier import DIALECT, TelegramCarrier
 from holdfast.features.channels.telegram.connecting import TelegramConnection
@@ -33,13 +33,13 @@ async def open_telegram_channel(
     """The platform for one bot, until the block ends."""
     async with open_telegram(token=options.token, base_url=options.base_url) as api:
 
-        async def connect(take: Take) -> None:
+        async def connect(accept: Accept) -> None:
             connection = TelegramConnection(api, log, deps.clock)
             if not options.webhook_url:
-                await TelegramPolling(api, connection, take=take).run()
+                await TelegramPolling(api, connection, accept=accept).run()
             url, secret = options.hook_url, options.hook_secret
             hook = TelegramWebhook(api, connection, deps.clock, url=url, secret=secret)
-            await hook.run(deps.endpoints, options.name, take)
+            await hook.run(deps.endpoints, options.name, accept)
 
         yield ChatPlatform(
             carrier=TelegramCarrier(api, deps.supervisor, log.state, deps.store),

@@ -22,11 +22,11 @@ class TelegramPolling:
         api: TelegramApi,
         connection: TelegramConnection,
         *,
-        take: Callable[[Arrival], Awaitable[None]],
+        accept: Callable[[Arrival], Awaitable[None]],
     ) -> None:
         self._api = api
         self._connection = connection
-        self._take = take
+        self._accept = accept
 
     async def run(self) -> None:
         """Connect and read, again and again."""
@@ -35,11 +35,11 @@ class TelegramPolling:
             reply = await self._connect()
             offset, has_polled = 0, False
             while isinstance(reply, TelegramResult):
-                taken = await self._taken(reply.value, offset)
-                if taken is None:
+                accepted = await self._taken(reply.value, offset)
+                if accepted is None:
                     reply = Unanswered(UNREADABLE)
                     break
-                offset = taken
+                offset = accepted
                 failures = 0 if has_polled else failures
                 has_polled = True
                 reply = await self._api.call(
@@ -85,4 +85,4 @@ class TelegramPolling:
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            await self._take(arrival)
+            await self._accept(arrival)

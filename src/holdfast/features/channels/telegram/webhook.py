@@ -50,12 +50,12 @@ class TelegramWebhook:
         self._locks = ChatLocks()
 
     async def run(
-        self, endpoints: WebhookEndpoints, name: str, take: Callable[[Arrival], Awaitable[None]]
+        self, endpoints: WebhookEndpoints, name: str, accept: Callable[[Arrival], Awaitable[None]]
     ) -> None:
         """Open the door of the channel, have Telegram know it, and look after both."""
 
         async def deliver(body: bytes) -> ChannelUpdateAccepted:
-            await self.deliver(body, take)
+            await self.deliver(body, accept)
             return ChannelUpdateAccepted(accepted=True)
 
         failures = 0
@@ -72,12 +72,12 @@ class TelegramWebhook:
             await self._connection.failed(reply)
             await self._connection.rest(failures)
 
-    async def deliver(self, body: bytes, take: Callable[[Arrival], Awaitable[None]]) -> None:
+    async def deliver(self, body: bytes, accept: Callable[[Arrival], Awaitable[None]]) -> None:
         """Take an update, those of one chat one by one; when this returns, Telegram may forget it."""
         arrival = self._connection.read(_update_of(body))
         if arrival is not None:
             async with self._locks.of(arrival.chat):
-                await take(arrival)
+                await accept(arrival)
 
     async def _connect(self) -> TelegramReply:
         """Have Telegram call us; what waits there is not dropped."""

@@ -29,7 +29,7 @@ class _Known(Struct):
     at_s: float
 
 
-class SessionLives:
+class LiveStateReader:
     """Asks the server that works on a session; streams get what was heard last, and it is asked anew."""
 
     def __init__(self, agent: AgentDeps, supervisor: Supervisor, peers: Peers, *, jobs: DescribeJobs) -> None:

@@ -1,4 +1,4 @@
-"""The keeper kills a server's foreground tools when its lease isn't renewed, also if it is frozen or dead."""
+"""The watchdog kills the foreground tools of a server that is frozen, dead or doesn't renew its lease."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.interfaces.system_clock import steady_s
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.keeper import Keeper, kept_tools
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog, watched_tools
 from holdfast.tools.shell.process_table import environ_of, look, table
 from holdfast.tools.shell.server_tools import VARIABLE
 from tools.calls import ENVIRONMENT, QUICK, Call, until
@@ -27,11 +27,11 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
     tmp_path: Path,
 ) -> None:
     """P6: another server may continue the session from then on."""
-    keeper, call = Keeper(volumes=[tmp_path], silence_s=0.2), Call(workspace=tmp_path)
+    watchdog, call = LeaseWatchdog(volumes=[tmp_path], silence_s=0.2), Call(workspace=tmp_path)
     background = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
-    tool = kept_shell(keeper, background)
+    tool = kept_shell(watchdog, background)
     await tool.run({"command": "sleep 1000", "background": True}, call)
-    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
+    async with BackgroundTasks() as tasks, watched_tools(watchdog, tasks):
         # The trap keeps bash from ending by itself, and the daemon has neither group nor environment.
         command = "trap '' TERM; setsid env -i sleep 1000 & echo begun; sleep 1000; sleep 1000"
         result = await tool.run({"command": command}, call)
@@ -39,7 +39,7 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
         assert "couldn't reach the shared database in time" in result.text
         (job,) = background.jobs(call.session_id)
         assert job.running
-        keeper.renewed(steady_s() + NEVER_S)
+        watchdog.renewed(steady_s() + NEVER_S)
         result = await tool.run({"command": "echo fine"}, call)
         assert (result.text, result.ending) == ("fine", "finished")
     await background.kill(job)
@@ -50,27 +50,27 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
 async def test_a_command_in_a_local_workspace_goes_on_while_the_database_is_away(tmp_path: Path) -> None:
     """P6: its session waits for this server, so nobody else works on its files."""
     await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
-        lambda volume: Keeper(volumes=[volume], silence_s=0.2), tmp_path
+        lambda volume: LeaseWatchdog(volumes=[volume], silence_s=0.2), tmp_path
     )
 
 
 @ON_BOTH_LOOPS
-async def test_a_keeper_that_is_killed_or_frozen_is_replaced() -> None:
-    keeper = Keeper()
-    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
-        await until(lambda: keeper.pid)
-        first = keeper.pid
+async def test_a_watchdog_that_is_killed_or_frozen_is_replaced() -> None:
+    watchdog = LeaseWatchdog()
+    async with BackgroundTasks() as tasks, watched_tools(watchdog, tasks):
+        await until(lambda: watchdog.pid)
+        first = watchdog.pid
         os.kill(first, signal.SIGKILL)
-        await until(lambda: keeper.pid not in {0, first})
-        second = keeper.pid
+        await until(lambda: watchdog.pid not in {0, first})
+        second = watchdog.pid
         os.kill(second, signal.SIGSTOP)
 
         def is_replaced() -> bool:
-            keeper.renewed(steady_s())
-            return keeper.pid not in {0, second}
+            watchdog.renewed(steady_s())
+            return watchdog.pid not in {0, second}
 
         await until(is_replaced)
-        third = keeper.pid
+        third = watchdog.pid
     await until(lambda: not any(row.pid in {first, second, third} for row in table()))
 
 
@@ -80,22 +80,22 @@ from pathlib import Path
 from holdfast.interfaces.system_clock import steady_s
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.keeper import Keeper, kept_tools
+from holdfast.tools.shell.lease_watchdog import LeaseWatchdog, watched_tools
 from tools.calls import Call
 from tools.kept_shell import NEVER_S, kept_shell
 
 async def main():
-    keeper = Keeper()
-    keeper.renewed(steady_s() + NEVER_S)
+    watchdog = LeaseWatchdog()
+    watchdog.renewed(steady_s() + NEVER_S)
     call = Call(workspace=Path.cwd())
-    tool = kept_shell(keeper, Background(Path.cwd() / "jobs", now_ms=lambda: 0))
-    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
-        while not keeper.pid:
+    tool = kept_shell(watchdog, Background(Path.cwd() / "jobs", now_ms=lambda: 0))
+    async with BackgroundTasks() as tasks, watched_tools(watchdog, tasks):
+        while not watchdog.pid:
             await asyncio.sleep(0.01)
         command = "setsid env -i sleep 1000 & echo begun; sleep 1000; sleep 1000"
         running = asyncio.create_task(tool.run({"command": command}, call))
         await call.hears("begun")
-        sys.stdout.write(f"{keeper.pid} {keeper.environment['HOLDFAST_SERVER']}\\n")
+        sys.stdout.write(f"{watchdog.pid} {watchdog.environment['HOLDFAST_SERVER']}\\n")
         sys.stdout.flush()
         await running
 
@@ -103,7 +103,7 @@ asyncio.run(main())
 """
 
 
-async def test_when_a_server_is_killed_its_commands_are_killed_and_its_keeper_ends(tmp_path: Path) -> None:
+async def test_when_a_server_is_killed_its_commands_are_killed_and_its_watchdog_ends(tmp_path: Path) -> None:
     """P6: nobody else on the machine would do it if another machine continues the session."""
     other = await asyncio.create_subprocess_exec(
         "sleep", "1000", env={VARIABLE: "of another server", "HOLDFAST_RUN": "run:call:nonce:foreground"}
@@ -116,7 +116,7 @@ async def test_when_a_server_is_killed_its_commands_are_killed_and_its_keeper_en
     )
     try:
         assert server.stdout is not None
-        keeper, token = (await server.stdout.readline()).split()
+        watchdog, token = (await server.stdout.readline()).split()
         mark = f"{VARIABLE}=".encode() + token
 
         def below() -> set[int]:
@@ -127,7 +127,7 @@ async def test_when_a_server_is_killed_its_commands_are_killed_and_its_keeper_en
         assert len(begun) >= 2
         server.kill()
         await server.communicate()
-        await until(lambda: look(int(keeper)) is None or look(int(keeper)).is_dead)  # pyright: ignore[reportOptionalMemberAccess]
+        await until(lambda: look(int(watchdog)) is None or look(int(watchdog)).is_dead)  # pyright: ignore[reportOptionalMemberAccess]
         rows = await asyncio.to_thread(table)
         assert [str(row) for row in rows if row.pid in begun and not row.is_dead] == []
         assert other.returncode is None

@@ -1,8 +1,8 @@
-"""The keeper: a small process that kills a server's foreground tools when the server's lease is about to end.
+"""The watchdog process, which kills a server's foreground tools when the server's lease is about to end.
 
 Where servers share a database, another one may continue a session when this one's lease has run out, and its
 commands must be dead by then: also if this server is frozen, cut off or killed. The server writes to the
-keeper's standard input, as eight bytes, when it sent each request that has renewed its lease. Each write is
+watchdog's standard input, as eight bytes, when it sent each request that has renewed its lease. Each write is
 answered with a dot, and each killing with an exclamation mark before it. Commands that work on files of this
 machine go on: no other server continues their sessions. They are killed only if the server ends.
 

@@ -1,4 +1,4 @@
-"""The server's side of its keeper, see keeper_child: starts it, tells it of the lease, and replaces it."""
+"""Starts the process that watches the server's lease (lease_watchdog_child), feeds it, and replaces it."""
 
 import asyncio
 import logging
@@ -14,21 +14,21 @@ from secrets import token_hex
 from holdfast.interfaces.system_clock import steady_s
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.offload import offload
-from holdfast.tools.shell import keeper_child
-from holdfast.tools.shell.keeper_child import BEAT, KILLING
+from holdfast.tools.shell import lease_watchdog_child
+from holdfast.tools.shell.lease_watchdog_child import BEAT, KILLING
 from holdfast.tools.shell.marker import markers_in
 from holdfast.tools.shell.process_table import ON_LINUX, environ_of
 from holdfast.tools.shell.server_tools import VARIABLE, local_mark, mark
 
 SILENCE_S = 3.0  # a second less than a lease
-UNANSWERED_MAX = 3  # beats after which the keeper counts as frozen
-AGAIN_S = 0.5  # before another keeper is started
+UNANSWERED_MAX = 3  # beats after which the watchdog counts as frozen
+AGAIN_S = 0.5  # before another watchdog is started
 _READ_BYTES = 1024
 
 _log = logging.getLogger(__name__)
 
 
-class Keeper:
+class LeaseWatchdog:
     """Kills this server's foreground tools if `renewed` isn't called for some time, even if it is frozen.
 
     Commands that work outside of `volumes`, the folders that several servers share, are not killed: their
@@ -57,7 +57,7 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """The keeper's process; 0 while there is none."""
+        """The watchdog's process; 0 while there is none."""
         return self._child.pid if self._child is not None else 0
 
     def has_killed_since(self, since_s: float) -> bool:
@@ -72,7 +72,7 @@ class Keeper:
             return
         self._unanswered += 1
         if self._unanswered > UNANSWERED_MAX:
-            _log.warning("the keeper of tools doesn't answer, so it is replaced")
+            _log.warning("the watchdog of tools doesn't answer, so it is replaced")
             child.kill()
             return
         try:
@@ -81,19 +81,19 @@ class Keeper:
             return  # it is frozen or dead, which is noticed elsewhere
 
     async def run(self) -> None:
-        """Have a keeper until cancelled; one that ends is replaced."""
+        """Run a watchdog until cancelled, and replace one that ends."""
         while True:
             try:
                 child = await offload(self._start, undo=_end)
             except OSError as error:
-                _log.error("the keeper of tools can't be started; trying again: %s", error)
+                _log.error("the watchdog of tools can't be started; trying again: %s", error)
             else:
                 await self._watch(child)
-                _log.warning("the keeper of tools has ended, so another one is started")
+                _log.warning("the watchdog of tools has ended, so another one is started")
             await asyncio.sleep(AGAIN_S)
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        path = Path(keeper_child.__file__)
+        path = Path(lease_watchdog_child.__file__)
         outer = len(list(markers_in(environ_of(os.getpid()))))
         child = subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
             [
@@ -144,19 +144,19 @@ class Keeper:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """End an unneeded keeper. Blocks."""
+    """End an unneeded watchdog. Blocks."""
     with child:  # closes both pipes, and waits
         child.kill()
 
 
 @asynccontextmanager
-async def kept_tools(keeper: Keeper, background: BackgroundTasks) -> AsyncGenerator[None]:
-    """Have a keeper; without /proc it would find nothing, so there is none."""
+async def watched_tools(watchdog: LeaseWatchdog, background: BackgroundTasks) -> AsyncGenerator[None]:
+    """Have a watchdog; without /proc it would find nothing, so there is none."""
     if not ON_LINUX:
-        _log.warning("on this system, tools of a server that lost its lease are not killed by a keeper")
+        _log.warning("on this system, tools of a server that lost its lease are not killed by a watchdog")
         yield
         return
-    running = background.start("keeper of tools", keeper.run)
+    running = background.start("watchdog of tools", watchdog.run)
     try:
         yield
     finally:

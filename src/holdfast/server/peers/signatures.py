@@ -1,4 +1,4 @@
-"""How a server proves to another one that a question is its own: a seal, made with a secret of the store."""
+"""Signs and verifies requests between servers, with a secret that their store holds."""
 
 import hmac
 import secrets
@@ -15,16 +15,16 @@ from holdfast.interfaces.journal import Notes
 
 HEADER = b"x-holdfast-peer"
 NOTE = "cluster/secret"
-WINDOW_MS = 5_000  # a question that was sealed longer ago is refused, and one from the future too
+WINDOW_MS = 5_000  # a question that was signed longer ago is refused, and one from the future too
 SEEN_MAX = 50_000  # questions within the window; beyond that they are refused
-_SEAL_CHARS_MAX = 2_000
+_SIGNATURE_CHARS_MAX = 2_000
 
 
-class SealRefused(Exception):
-    """The seal is not one of this cluster's servers, or it is too old, or it was used already."""
+class SignatureRefused(Exception):
+    """The signature isn't from this cluster, is too old, or was used already."""
 
 
-class Seal(msgspec.Struct, frozen=True, array_like=True):
+class PeerSignature(msgspec.Struct, frozen=True, array_like=True):
     """The calling server and the key it acts for. `mac` covers everything else and the request."""
 
     at_ms: int
@@ -58,8 +58,8 @@ async def cluster_secret(notes: Notes) -> bytes:
     return found
 
 
-class Seals:
-    """Makes and checks seals. `key` is the cluster's secret, set before the first question."""
+class PeerSignatures:
+    """Signs requests and verifies signatures with `key`, the cluster's secret. Set it first."""
 
     def __init__(self, clock: Clock, name: str) -> None:
         self._clock = clock
@@ -67,39 +67,41 @@ class Seals:
         self.key = b""
         self._seen: OrderedDict[str, int] = OrderedDict()
 
-    def sealed(self, question: Question, *, key_name: str) -> str:
+    def sign(self, question: Question, *, key_name: str) -> str:
         """The value of the header for a question on behalf of an API key."""
         digest = sha256(question.body).hexdigest()
-        seal = Seal(self._clock.now_ms(), secrets.token_hex(16), self._name, key_name, digest)
-        whole = msgspec.structs.replace(seal, mac=self._mac(seal, question))
+        signature = PeerSignature(self._clock.now_ms(), secrets.token_hex(16), self._name, key_name, digest)
+        whole = msgspec.structs.replace(signature, mac=self._mac(signature, question))
         return urlsafe_b64encode(msgspec.json.encode(whole)).decode()
 
-    def opened(self, header: str, method: str, target: str) -> Seal:
-        """The seal of a question to this server, whose body is compared later; raises SealRefused."""
+    def verify(self, header: str, method: str, target: str) -> PeerSignature:
+        """Return the signature of a request, without checking its body; raises SignatureRefused."""
         try:
-            raw = urlsafe_b64decode(header[:_SEAL_CHARS_MAX].encode())
-            seal = msgspec.json.decode(raw, type=Seal)
+            raw = urlsafe_b64decode(header[:_SIGNATURE_CHARS_MAX].encode())
+            signature = msgspec.json.decode(raw, type=PeerSignature)
         except (ValueError, NotBase64, msgspec.MsgspecError) as error:
-            raise SealRefused("it's malformed") from error
-        mac = self._mac(seal, Question(self._name, method, target))
-        if not self.key or not hmac.compare_digest(mac.encode(), seal.mac.encode("utf-8", "replace")):
-            raise SealRefused("it isn't valid here")
-        if abs(self._clock.now_ms() - seal.at_ms) > WINDOW_MS:
-            raise SealRefused(f"its time is off by more than {WINDOW_MS // 1000} seconds; compare the clocks")
-        return seal
+            raise SignatureRefused("it's malformed") from error
+        mac = self._mac(signature, Question(self._name, method, target))
+        if not self.key or not hmac.compare_digest(mac.encode(), signature.mac.encode("utf-8", "replace")):
+            raise SignatureRefused("it isn't valid here")
+        if abs(self._clock.now_ms() - signature.at_ms) > WINDOW_MS:
+            raise SignatureRefused(
+                f"its time is off by more than {WINDOW_MS // 1000} seconds; compare the clocks"
+            )
+        return signature
 
-    def use(self, seal: Seal) -> None:
-        """Accept a seal once; raises SealRefused the second time."""
+    def use(self, signature: PeerSignature) -> None:
+        """Accept a signature once; raises SignatureRefused the second time."""
         now_ms = self._clock.now_ms()
         while self._seen and next(iter(self._seen.values())) < now_ms - 2 * WINDOW_MS:
             self._seen.popitem(last=False)
-        if seal.nonce in self._seen or len(self._seen) >= SEEN_MAX:
-            raise SealRefused("it was already used")
-        self._seen[seal.nonce] = now_ms
+        if signature.nonce in self._seen or len(self._seen) >= SEEN_MAX:
+            raise SignatureRefused("it was already used")
+        self._seen[signature.nonce] = now_ms
 
-    def _mac(self, seal: Seal, question: Question) -> str:
+    def _mac(self, signature: PeerSignature, question: Question) -> str:
         said = (
-            *(seal.at_ms, seal.nonce, seal.asker, seal.key, seal.body_digest),
+            *(signature.at_ms, signature.nonce, signature.asker, signature.key, signature.body_digest),
             *(question.to, question.method, question.target),
         )
         return hmac.new(self.key, msgspec.json.encode(said), sha256).hexdigest()
