@@ -7,7 +7,7 @@ from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
     ChannelMessageClosed,
-    ChannelUpdateAccepted,
+    ChannelUpdateLogged,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
@@ -59,7 +59,7 @@ def _of_delivery(event: Event) -> str:
 
 def _of_channel(event: Event) -> str:
     match event:
-        case ChannelUpdateAccepted():
+        case ChannelUpdateLogged():
             return f"{event.became}: {event.why}" if event.why else event.became
         case ChannelFailed():
             return sentences(event.why, event.hint)
