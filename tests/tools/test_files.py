@@ -5,13 +5,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
+from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, FilesSeen, Stamp
 from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff
+from holdfast.tools.files.near_miss import NOTHING, near_miss
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
 from tools.calls import Call, descriptors, until
@@ -134,6 +137,49 @@ async def test_one_exact_text_is_replaced(call: Call) -> None:
         path.write_bytes(data)
         assert await edit(call, old, new) == ToolResult("Edited file: replaced 1 place."), data
         assert path.read_bytes() == after
+
+
+async def test_several_edits_are_made_in_order_or_not_at_all(call: Call) -> None:
+    file = call.workspace / "file"
+    file.write_text("one\ntwo\ntwo\n")
+    edits = [
+        {"old_text": "one", "new_text": "zero"},
+        {"old_text": "two", "new_text": "2", "replace_all": True},
+        {"old_text": "zero\n2", "new_text": "0\n2"},
+    ]
+    result = await EditFile(FilesSeen()).run({"path": "file", "edits": edits}, call)
+    assert result == ToolResult("Edited file: replaced 4 places.")
+    assert file.read_text() == "0\n2\n2\n"
+    edits = [{"old_text": "0", "new_text": "1"}, {"old_text": "three", "new_text": ""}]
+    result = await EditFile(FilesSeen()).run({"path": "file", "edits": edits}, call)
+    assert not result.ok
+    assert result.text.startswith("Nothing was changed, because of edit 2. The old text isn't in file.")
+    assert file.read_text() == "0\n2\n2\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{}, {"old_text": "a"}, {"edits": []}, {"edits": [{"old_text": "", "new_text": "b"}]}],
+    ids=str,
+)
+async def test_an_edit_without_its_texts_is_refused(call: Call, args: dict[str, Any]) -> None:
+    """P12."""
+    with pytest.raises(BadArguments, match="Expected: path"):
+        await EditFile(FilesSeen()).run({"path": "file", **args}, call)
+
+
+def test_a_near_miss_is_shown_as_it_is() -> None:
+    text = "def a():\n    return 1\n\ndef b(x):\n\treturn x + 1\n"
+    last = "lines 4 to 5:\ndef b(x):\n\treturn x + 1"
+    spaces = "It's there with other spaces or indentation, at"
+    rows = {
+        "def b(x):\n    return x + 1": f"{spaces} {last}",
+        "    return  1": f"{spaces} line 2:\n    return 1",
+        "def c(x):\n    return x + 2": f"This is the closest text, at {last}",
+        "import something": NOTHING,
+        " \n": NOTHING,
+    }
+    assert {old: near_miss(text, old) for old in rows} == rows
 
 
 async def test_an_edit_that_is_not_clear_changes_nothing(call: Call) -> None:

@@ -29,6 +29,7 @@ from holdfast.catalog import frames_for
 from holdfast.folds.entries import Ending, Entry, Person, Text, Thinking, ToolCard
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.policy.tool_names import tool_kind
+from holdfast.tools.arguments import mapping
 
 Update: TypeAlias = (
     UserMessageChunk
@@ -222,8 +223,12 @@ def _diff(
     path: str, args: dict[str, Any]
 ) -> list[ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent] | None:
     """A change of a file, as far as the arguments say it."""
-    old, new = args.get("old_text"), args.get("new_text", args.get("content"))
-    if not isinstance(new, str):
-        return None
-    before = old if isinstance(old, str) else None
-    return [FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=new)]
+    edits: list[object] = args["edits"] if isinstance(args.get("edits"), list) else [args]
+    shown: list[ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent] = []
+    for edit in edits:
+        old, new = mapping(edit).get("old_text"), mapping(edit).get("new_text", args.get("content"))
+        if not isinstance(new, str):
+            return None
+        before = old if isinstance(old, str) else None
+        shown.append(FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=new))
+    return shown or None

@@ -1,4 +1,4 @@
-"""Changes files: a whole new text or one exact replacement, never over changes the session has not seen."""
+"""Changes files: a whole new text or exact replacements, never over changes the session has not seen."""
 
 import difflib
 import re
@@ -25,25 +25,50 @@ _DIFF_LINES_MAX = 2_000
 NOT_COMPARED = "[too large to compare"  # in place of a change that is not shown
 _DIFF_CONTEXT = 3
 _PLACES_NAMED = 10
+EDITS_MAX = 100
 
 
 class WriteFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file to write."""
 
     path: Annotated[str, Meta(min_length=1)]
-    content: Annotated[str, Meta(description="The full text.")]
+    content: str
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Text to replace."""
+
+    old_text: Annotated[str, Meta(min_length=1, description="Exact, without line numbers.")]
+    new_text: str
+    replace_all: bool = False
+
+
+class EditsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The edits of a file, as they are declared."""
+
+    path: Annotated[str, Meta(min_length=1)]
+    edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=EDITS_MAX)]
 
 
 class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Text to replace."""
+    """The edits of a file; a single one can be given without the list, as in earlier versions."""
 
     path: Annotated[str, Meta(min_length=1)]
-    old_text: Annotated[
-        str,
-        Meta(min_length=1, description="Exact, without line numbers."),
-    ]
-    new_text: str
+    edits: Annotated[tuple[Edit, ...], Meta(max_length=EDITS_MAX)] = ()
+    old_text: str | None = None
+    new_text: str | None = None
     replace_all: bool = False
+
+    def __post_init__(self) -> None:
+        if self.edits and (self.old_text is not None or self.new_text is not None):
+            raise ValueError("give either `edits`, or `old_text` and `new_text`")
+        if not self.edits and (not self.old_text or self.new_text is None):
+            raise ValueError("missing `edits`")
+
+    @property
+    def all_edits(self) -> tuple[Edit, ...]:
+        """The edits, in order."""
+        return self.edits or (Edit(self.old_text or "", self.new_text or "", self.replace_all),)
 
 
 class _ChangesFiles(Tool):
@@ -100,14 +125,14 @@ class WriteFile(_ChangesFiles):
 
 
 class EditFile(_ChangesFiles):
-    """Replaces one exact text in a file."""
+    """Replaces exact texts in a file: all of them, or none."""
 
     args_type = EditFileArgs
     spec = spec_of(
         EDIT_FILE,
-        "Replace exact text in a file that you've read. It must occur once, unless you set replace_all. "
-        "Refused if the file has changed since.",
-        args=EditFileArgs,
+        "Replace exact texts in a file that you've read: all, or none if one fails. Each must occur once, "
+        "unless you set replace_all.",
+        args=EditsArgs,
     )
 
     @override
@@ -142,14 +167,27 @@ class EditFile(_ChangesFiles):
 
 
 def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
-    """The text after the replacement and the number of replacements; raises PathRefused with advice."""
+    """The text after the edits and the number of replacements; raises PathRefused with advice."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PathRefused(
             f"{given.path} isn't UTF-8 (byte {error.start:,}), so it can't be edited."
         ) from error
-    old, new = given.old_text, given.new_text
+    places = 0
+    for number, edit in enumerate(given.all_edits, 1):
+        try:
+            text, count = _replaced(text, edit, path=given.path)
+        except PathRefused as refused:
+            if len(given.all_edits) == 1:
+                raise
+            raise PathRefused(f"Nothing was changed, because of edit {number}. {refused}") from refused
+        places += count
+    return text, places
+
+
+def _replaced(text: str, edit: Edit, *, path: str) -> tuple[str, int]:
+    old, new = edit.old_text, edit.new_text
     if "\n" in text and text.count("\n") == text.count("\r\n"):
         # All its lines end with CRLF, but models write and were shown LF.
         old, new = _with_crlf(old), _with_crlf(new)
@@ -157,14 +195,13 @@ def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
         raise PathRefused("The new text is the same as the old text.")
     places = text.count(old)
     if places == 0:
-        raise PathRefused(
-            f"The old text isn't in {given.path}. It must match exactly, including spaces and indentation. "
-            "Read the file again."
-        )
-    if places > 1 and not given.replace_all:
+        from holdfast.tools.files.near_miss import near_miss  # most edits fit
+
+        raise PathRefused(f"The old text isn't in {path}. It must match exactly.\n{near_miss(text, old)}")
+    if places > 1 and not edit.replace_all:
         lines = ", ".join(map(str, _lines_with(text, old)))
         raise PathRefused(
-            f"The old text is in {given.path} {places} times (lines {lines}). Include more surrounding text, "
+            f"The old text is in {path} {places} times (lines {lines}). Include more surrounding text, "
             "or set replace_all."
         )
     return text.replace(old, new), places
@@ -176,9 +213,11 @@ def bytes_after_max(tool: str, args: Mapping[str, object], *, paths: Sequence[st
         return _encoded_bytes(parsed(WriteFileArgs, args).content)
     given = parsed(EditFileArgs, args)
     size = max((path.stat().st_size for path in map(Path, paths) if path.exists()), default=0)
-    old, new = _encoded_bytes(given.old_text), _encoded_bytes(_with_crlf(given.new_text))
-    places = max(1, size // old) if given.replace_all else 1
-    return size + places * max(0, new - old)
+    for edit in given.all_edits:
+        old, new = _encoded_bytes(edit.old_text), _encoded_bytes(_with_crlf(edit.new_text))
+        places = max(1, size // old) if edit.replace_all else 1
+        size += places * max(0, new - old)
+    return size
 
 
 def _encoded_bytes(text: str) -> int:
@@ -236,12 +275,17 @@ def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], byt
         try:
             after = change(b"")
         except PathRefused as refused_anyway:
-            return _Preview(problem=f" (it would currently be refused: {refused_anyway})")
+            return _refused(refused_anyway)
     except PathRefused as refused:
-        return _Preview(problem=f" (it would currently be refused: {refused})")
+        return _refused(refused)
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
     return _Preview(diff, before=before)
+
+
+def _refused(why: PathRefused) -> _Preview:
+    first_line = str(why).partition("\n")[0]
+    return _Preview(problem=f" (it would currently be refused: {first_line})")
 
 
 def _action(
