@@ -550,6 +550,7 @@ export interface ToolAsked {
   readonly args?: Readonly<Record<string, unknown>>;
   readonly bad_args?: string;
   readonly opaque?: Readonly<Record<string, string>>;
+  readonly via?: string;
 }
 
 /** The tool call is about to run. After this, its effect may have happened. */

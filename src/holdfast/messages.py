@@ -65,6 +65,7 @@ class AskedTool(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool", tag
     bad_args: str = ""
     opaque: dict[str, str] = {}
     target: str = ""
+    via: str = ""  # the tool that the model called to call this one
 
 
 Said: TypeAlias = SaidText | Thought | AskedTool
@@ -113,6 +114,7 @@ class ToolSpec(msgspec.Struct, frozen=True, dict=True):
     name: str
     description: str
     schema: dict[str, object]
+    on_demand: bool = False  # rarely used: declared only in runs that name it, and found with find_tools
 
     @cached_property
     def schema_json(self) -> bytes:
@@ -143,6 +145,7 @@ class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     output: OutputFormat | None = None
     sampling: dict[str, object] = {}  # as OpenAI names them; each wire sends those that it knows
     tool_choice: str = ""  # "required", the name of a tool, or empty: the model chooses
+    call_tool: str = ""  # the declared tool that calls other tools: its calls are recorded as theirs
     cache_key: str = ""
     spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them
 

@@ -23,7 +23,7 @@ TOOLS: tuple[type[Tool] | Tool, ...] = (
     *(Shell, ShellJobs, ShellKill, ReadFile, WriteFile, EditFile, ListFiles, SearchFiles, FetchUrl, AskUser),
     *child_tools(),
 )
-BYTES_MAX = 6_200
+BYTES_MAX = 5_700
 
 
 class Inner(msgspec.Struct, frozen=True):

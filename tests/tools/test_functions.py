@@ -268,7 +268,7 @@ def test_the_error_lists_everything_that_is_allowed() -> None:
         "properties": {"unit": {"type": "string", "enum": ["C", "F"]}},
     }
     foreign.spec = ToolSpec(name="weather", description="", schema=schema)
-    with pytest.raises(BadArguments, match=r'unit has a value .*: unit \(one of "C", "F", optional\)'):
+    with pytest.raises(BadArguments, match=r'unit is \'K\'.*: unit \(one of "C", "F", optional\)'):
         insist_on_arguments(foreign, {"unit": "K"})
     insist_on_arguments(foreign, {"unit": "C"})
 

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
-from holdfast.agent.compaction import with_reader
 from holdfast.agent.context_files import subfolder_guides
-from holdfast.agent.delegation import Delegation, offered
+from holdfast.agent.delegation import Delegation
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import mode_in
 from holdfast.agent.remembering import Remembering
@@ -29,6 +28,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import SkillProposals
+from holdfast.agent.tool_set import usable
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.feature import FileEdit, InLoopTool, RunContext
@@ -40,6 +40,7 @@ from holdfast.policy.tool_names import (
     ASK_USER,
     CHILD_TOOLS,
     DELEGATE,
+    FIND_TOOLS,
     PROPOSE_SKILL,
     REMEMBER,
     tool_kind,
@@ -50,6 +51,7 @@ from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
+from holdfast.tools.on_demand import FindToolsArgs, found
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Lift, asks_less
@@ -109,8 +111,7 @@ class ToolCalls:
         self._settings = run.settings
         self.delegation = Delegation(view, log, deps)
         # The tools last offered to the model.
-        tools = deps.tools_now(self._settings, session_id=log.session_id)
-        self.tools = offered(with_reader(tools, view, deps), run, view.session, deps=deps)
+        self.tools = usable(view, run, deps, session_id=log.session_id)
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
         # How many bytes of each command the policy reads; None if it doesn't read the command.
@@ -124,6 +125,7 @@ class ToolCalls:
         # The effects of these are only in the log.
         self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: self._question,
+            FIND_TOOLS: self._find_tools,
             PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
             REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
             **in_loop_tools(self._context),
@@ -246,6 +248,10 @@ class ToolCalls:
             return ToolResult(answer_to(ask))
         except NobodyAnswered as error:
             return _unanswered(error)
+
+    async def _find_tools(self, asked: e.ToolAsked) -> ToolResult:
+        rare = [tool.spec for tool in self.tools.all() if tool.spec.on_demand]
+        return found(rare, parsed(FindToolsArgs, asked.args).query)
 
     async def _ask_ahead(self, calls: Sequence[tuple[CallState, Tool | None]]) -> None:
         """Ask for all approvals of the answer at once, so that people can settle them in any order."""

@@ -11,15 +11,15 @@ from holdfast import events as e
 from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
-from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overflow, with_reader
-from holdfast.agent.delegation import offered
+from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overflow
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
-from holdfast.agent.run_hooks import may_end, unused_tools
+from holdfast.agent.run_hooks import may_end
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.system_context import CallContext
+from holdfast.agent.tool_set import declared_to, tool_facts, usable
 from holdfast.catalog import absent_feature
 from holdfast.folds.run import Run
 from holdfast.interfaces.feature import Continue
@@ -31,7 +31,7 @@ from holdfast.messages import (
     ModelRequest,
     ToolSpec,
 )
-from holdfast.policy.tool_names import ASK_USER, MCP_PREFIX
+from holdfast.policy.tool_names import MCP_PREFIX
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, Outcome
@@ -101,8 +101,7 @@ async def _turns(
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
-        all_tools = deps.tools_now(run.settings, session_id=log.session_id)
-        tools = offered(with_reader(all_tools, view, deps), run, view.session, deps=deps)
+        tools = usable(view, run, deps, session_id=log.session_id)
         request = await _request(context, tools, messages=messages, ask=ask, added=added)
         tokens = request.input_tokens
         if tokens > NEAR * deps.context_window and await compact(view, log, deps, tokens=tokens):
@@ -230,8 +229,9 @@ async def _request(
     view, log = context.view, context.log
     run = view.run(log.run_id)
     _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP_PREFIX) else ())
-    specs = (*_own_specs(run, tools), *_client_specs(run))
-    instructions = await context.current(run, specs)
+    own = declared_to(run, view, tools)
+    specs = (*own.specs, *_client_specs(run))
+    instructions = await context.current(run, specs, facts=tool_facts(own))
     if await context.note(run, ask):
         messages = view.context(log.run_id)
     return ModelRequest(
@@ -241,6 +241,7 @@ async def _request(
         tools=specs,
         client_tools=frozenset(tool.name for tool in run.client_tools),
         tool_choice="" if run.tool_choice == "none" else run.tool_choice,
+        call_tool=own.call_tool,
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=context.deps.answer_bytes_max,
         temperature=run.settings.temperature,
@@ -251,14 +252,6 @@ async def _request(
         # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),
     )
-
-
-def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
-    """The tools that the run may use now."""
-    left_out = unused_tools(run)
-    if run.settings.no_questions or run.settings.unattended:
-        left_out.add(ASK_USER)
-    return [tool.spec for tool in tools.all() if tool.spec.name not in left_out]
 
 
 def _client_specs(run: Run) -> list[ToolSpec]:

@@ -23,7 +23,7 @@ from holdfast.tools.memory.memories import chat_of, skills_scope
 from holdfast.tools.skills.library import FoundSkills
 
 ENVIRONMENT = "Environment"
-_FACTS = ("workspace", "branch", "system", "sandbox", "date", "mode", "face")
+_FACTS = ("workspace", "branch", "system", "sandbox", "date", "mode", "face", "further tools")
 
 
 class SystemParts(Struct, frozen=True):

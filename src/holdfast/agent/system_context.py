@@ -40,9 +40,9 @@ class CallContext:
         self._changed: Mapping[str, str] = {}  # parts that the model was shown differently, by name
         self._tools: tuple[Sequence[ToolSpec], str] = ((), "")  # the last ones, and their digest
 
-    async def current(self, run: Run, tools: Sequence[ToolSpec]) -> str:
+    async def current(self, run: Run, tools: Sequence[ToolSpec], *, facts: Mapping[str, str]) -> str:
         """Return the system text for the next call, after recording it or what has changed."""
-        self._refresh(run)
+        self._refresh(run, facts)
         known = self.view.transcript.context
         reason = self._broken(known, run, self._digest_of(tools))
         instructions = known.instructions if known is not None else ""
@@ -54,15 +54,23 @@ class CallContext:
         self._changed = {} if reason else self._changes()
         return instructions
 
-    def _refresh(self, run: Run) -> None:
-        """Read the facts that can change while the run works."""
+    def _refresh(self, run: Run, facts: Mapping[str, str]) -> None:
+        """Read the facts that can change while the run works; `facts` are those about its tools."""
         machine = self.deps.machine
-        if machine is None or run.settings.prompt == "none":
+        if run.settings.prompt == "none":
             return
-        facts = session_facts(self.view.session, run.settings, machine, now_ms=self.log.now_ms())
+        if machine is not None:
+            facts = {
+                **facts,
+                **session_facts(self.view.session, run.settings, machine, now_ms=self.log.now_ms()),
+            }
         for name, text in facts.items():
-            if self._parts.get(name) != text:
+            if self._parts.get(name, "") == text:
+                continue
+            if text:
                 self._parts[name], self._digests[name] = text, _digest(text)
+            else:
+                del self._parts[name], self._digests[name]
 
     def _broken(self, known: SystemContext | None, run: Run, tools_digest: str) -> str:
         """Return why the recorded text can't be sent again; empty if it can."""

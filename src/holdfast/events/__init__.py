@@ -311,6 +311,7 @@ class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
     bad_args: str = ""
     # Provider data to be sent back with the call.
     opaque: dict[str, str] = {}  # noqa: RUF012  # as above
+    via: str = ""  # the tool that the model called to call this one, such as `call_tool`
 
 
 class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):

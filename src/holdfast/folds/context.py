@@ -345,7 +345,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
             if call not in answers:
                 answers[call] = _Answer(entry.run_id)
                 order.append(answers[call])
-            _add(answers[call], entry, is_continued=_is_continued(transcript, entry))
+            _add(answers[call], entry, run=transcript.runs[entry.run_id])
     stretches: list[list[Message]] = []
     answered: set[str] = set()
     for item in reversed(order):
@@ -384,15 +384,13 @@ def _said_by(person: Person, silent: RunView | None) -> UserMessage:
     return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
 
 
-def _is_continued(transcript: Transcript, entry: Entry) -> bool:
-    """Whether the next text continues this one."""
-    return isinstance(entry, Text) and entry.segment in transcript.runs[entry.run_id].continued
-
-
-def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, is_continued: bool) -> None:
+def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, run: RunView) -> None:
     if isinstance(entry, ToolCard):
         target = entry.target if entry.opaque else ""
-        asked = AskedTool(entry.tool_call_id, entry.name, entry.args, entry.bad_args, entry.opaque, target)
+        name, args, bad_args = entry.name, entry.args, entry.bad_args
+        if via := run.via.get(entry.tool_call_id):  # as the model called it
+            name, args, bad_args = via, {"name": name, "arguments": bad_args or args}, ""
+        asked = AskedTool(entry.tool_call_id, name, args, bad_args, entry.opaque, target)
         answer.items.append(asked)
         answer.cards.append(entry)
     elif isinstance(entry, Thinking):
@@ -400,7 +398,7 @@ def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, is_continued: bo
             answer.items.append(Thought(entry.text, entry.opaque, entry.target))
     else:
         answer.begun.append(entry.text)
-        if not is_continued:
+        if entry.segment not in run.continued:  # else the next text continues this one
             _end_text(answer, entry.phase, entry.target if entry.phase else "")
 
 

@@ -71,6 +71,9 @@ class RunView(Struct):
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     advice: dict[str, str] = field(default_factory=dict[str, str])  # by tool call, for the model alone
+    via: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # by tool call: the tool that was called to call it
     entries: list[Entry] = field(default_factory=list[Entry])
     client_asks: dict[int, e.ClientToolsAsked] = field(
         default_factory=dict[int, e.ClientToolsAsked]
@@ -190,6 +193,8 @@ def _tool_asked(run: RunView, seq: int, event: e.ToolAsked) -> ToolCard:
         opaque=event.opaque,
         target=run.target,
     )
+    if event.via:
+        run.via[event.tool_call_id] = event.via
     return card
 
 

@@ -82,6 +82,7 @@ class SystemContext(Struct, frozen=True):
     parts: Mapping[str, str]  # digests, by name
     tools_digest: str
     model: str
+    tools: tuple[str, ...] = ()
     broken: str = ""  # what changed the messages since, so that the next call isn't a continuation anyway
 
 
@@ -351,7 +352,14 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
 def _context_set(transcript: Transcript, seq: int, event: e.ContextSet) -> None:
     if event.run_id in transcript.runs:
         transcript.context = SystemContext(
-            seq, event.run_id, event.instructions, event.blob, event.parts, event.tools_digest, event.model
+            seq=seq,
+            run_id=event.run_id,
+            instructions=event.instructions,
+            blob=event.blob,
+            parts=event.parts,
+            tools_digest=event.tools_digest,
+            model=event.model,
+            tools=event.tools,
         )
 
 

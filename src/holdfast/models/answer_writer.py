@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -51,6 +51,7 @@ class AnswerWriter:
         *,
         tool_ids: Callable[[], set[str]],
         owner_of: Callable[[str], ToolOwner],
+        call_tool: str = "",
         before_first: Callable[[], None],
         bytes_max: int,
     ) -> None:
@@ -58,6 +59,7 @@ class AnswerWriter:
         self._say = sink.say
         self._tool_ids = tool_ids
         self._owner_of = owner_of
+        self._call_tool = call_tool
         self._before_first = before_first
         self._bytes_left = bytes_max
         self._open_segments: dict[int, _OpenSegment] = {}
@@ -171,6 +173,7 @@ class AnswerWriter:
                     args=asked.args,
                     bad_args=asked.bad_args,
                     opaque=asked.opaque,
+                    via=asked.via,
                 )
             )
         return asking
@@ -237,7 +240,25 @@ class AnswerWriter:
         args = _object(item.text)
         if args is None:
             return AskedTool(tool_call_id, item.name, bad_args=item.text, opaque=item.opaque)
+        if self._call_tool and item.name == self._call_tool and (inner := _inner(args)) is not None:
+            name, args, bad_args = inner
+            return AskedTool(
+                tool_call_id, name, args, bad_args=bad_args, opaque=item.opaque, via=self._call_tool
+            )
         return AskedTool(tool_call_id, item.name, args, opaque=item.opaque)
+
+
+def _inner(args: Mapping[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+    """Return the name, arguments and bad arguments of the call in these; None if they have none."""
+    name, given = args.get("name"), args.get("arguments") or {}
+    if not isinstance(name, str) or not name or args.keys() - {"name", "arguments"}:
+        return None
+    if isinstance(given, dict):
+        return name, cast("dict[str, Any]", given), ""
+    if not isinstance(given, str):
+        return None
+    inner = _object(given)  # some models encode them once more
+    return (name, {}, given) if inner is None else (name, inner, "")
 
 
 def _object(text: str) -> dict[str, Any] | None:

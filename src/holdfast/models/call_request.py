@@ -155,6 +155,7 @@ class ConversationRequest(CallRequest):
             sink,
             tool_ids=lambda: self._tool_ids,
             owner_of=self._request.owner_of,
+            call_tool=self._request.call_tool,
             before_first=before_first,
             bytes_max=self._request.answer_bytes_max,
         )

@@ -43,6 +43,9 @@ SKILL = "skill"
 WEB_SEARCH = "web_search"
 PROPOSE_SKILL = "propose_skill"
 SCHEDULE = "schedule"
+# These are in no policy: the first only describes tools, and a call of the second is judged as the inner one.
+FIND_TOOLS = "find_tools"
+CALL_TOOL = "call_tool"
 
 ToolKind: TypeAlias = Literal[
     "command",  # runs a command line, which is parsed and judged

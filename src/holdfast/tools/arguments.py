@@ -34,9 +34,9 @@ class BadArguments(Exception):
     """The arguments do not fit the schema; the text tells the model how to fix them."""
 
 
-def spec_of(name: str, description: str, *, args: type[msgspec.Struct]) -> ToolSpec:
+def spec_of(name: str, description: str, *, args: type[msgspec.Struct], on_demand: bool = False) -> ToolSpec:
     """The tool as it is declared to the model."""
-    return ToolSpec(name=name, description=description, schema=declared_schema(args))
+    return ToolSpec(name, description, declared_schema(args), on_demand)
 
 
 def declared_schema(args: type[msgspec.Struct]) -> dict[str, object]:

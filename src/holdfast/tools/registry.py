@@ -19,6 +19,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+NAMED_MAX = 100
 NARROWED_MAX = 64  # the sets of names that clients choose have no limit
 
 
@@ -113,7 +114,8 @@ class Registry:
         names = [*(spec.name for spec in self.specs()), *others]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return f"Unknown tool {name[:100]!r}.{hint} Available tools: {', '.join(names)}."
+        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        return f"Unknown tool {name[:100]!r}.{hint} Available tools: {', '.join(names[:NAMED_MAX])}{more}."
 
 
 def _lacking(tools: Mapping[str, Tool], names: Collection[str]) -> dict[str, Tool]:
@@ -144,7 +146,7 @@ def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) 
         if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
             raise schema_error(f"{name} must be of type {' or '.join(map(str, kinds))}", schema)
         if (values := items(wanted.get("enum"))) and value not in values:
-            raise schema_error(f"{name} has a value that isn't allowed", schema)
+            raise schema_error(f"{name} is {value!r:.100}, which isn't allowed", schema)
 
 
 def _is(value: object, kind: str) -> bool:

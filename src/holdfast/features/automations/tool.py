@@ -62,6 +62,7 @@ class Schedule(Tool):
         "Schedule a task for later, once or repeatedly. Set exactly one of cron, every and at. Each time "
         "starts a new session with the prompt. The user sees the next times and has to approve.",
         args=ScheduleArgs,
+        on_demand=True,
     )
     traits = ToolTraits(idempotent=True, place="anywhere")
 

@@ -32,6 +32,7 @@ from holdfast.server.runs.responses import headers_of
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_response, parsed
 from holdfast.server.transport.once import earlier_response, once_key
+from holdfast.tools.on_demand import declared
 from holdfast.values import COMPACT, OPENAI, HistoryMessage, RunSettings
 
 ESTIMATE = {"X-Holdfast-Estimate": "true"}
@@ -58,7 +59,7 @@ class OpenAIContextRoutes:
             for tool in declared_tools(wanted.tools, wanted.tool_choice).tools
         }
         await deps.agent.until_opened()
-        own = [spec for spec in deps.agent.tools_now().specs() if spec.name not in brought]
+        own = declared(deps.agent.tools_now().without(brought), others=brought).specs
         asked = ModelRequest(
             messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),
             instructions="\n".join(

@@ -21,8 +21,8 @@ _NO_LOOP = "This only works inside an agent run."
 class PlanStepArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One step."""
 
-    text: Annotated[str, Meta(min_length=1, max_length=STEP_CHARS_MAX, description="The step.")]
-    state: Annotated[PlanStepState, Meta(description="Its status.")] = "pending"
+    text: Annotated[str, Meta(min_length=1, max_length=STEP_CHARS_MAX)]
+    state: PlanStepState = "pending"
 
 
 class UpdatePlanArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class UpdatePlanArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     steps: Annotated[
         tuple[PlanStepArgs, ...],
-        Meta(min_length=1, max_length=STEPS_MAX, description="All steps in order, including completed ones."),
+        Meta(min_length=1, max_length=STEPS_MAX, description="All, including completed ones."),
     ]
 
     def plan(self) -> tuple[PlanStep, ...]:
@@ -63,8 +63,7 @@ class UpdatePlan(Tool):
     args_type = UpdatePlanArgs
     spec = spec_of(
         UPDATE_PLAN,
-        "Show the user your plan for multi-step work, and keep it up to date. Send the whole plan each "
-        "time. At most one step is in_progress. Mark each step completed as soon as it's done.",
+        "Show the user your plan for multi-step work, and keep it up to date, with one step in_progress.",
         args=UpdatePlanArgs,
     )
     traits = ToolTraits(read_only=True, place="anywhere")

@@ -31,7 +31,7 @@ class ReadFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(min_length=1)]
     first_line: Annotated[int, Meta(ge=1)] = 1
     lines: Annotated[int, Meta(ge=1, le=10_000)] = 2_000
-    numbered: Annotated[bool, Meta(description="With line numbers.")] = True
+    numbered: bool = True
 
 
 class Picture(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ReadFile(Tool):
     args_type = ReadFileArgs
     spec = spec_of(
         READ_FILE,
-        "Read a text file, whole or in part, or view an image.",
+        "Read a text file or part of it, or view an image.",
         args=ReadFileArgs,
     )
     traits = ToolTraits(

@@ -65,6 +65,7 @@ class Remember(Tool):
         f"preferences, not this task. The main memory holds {DOCUMENT_CHARS_MAX:,} characters. The user may "
         "have to accept it first.",
         args=RememberArgs,
+        on_demand=True,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
 
@@ -83,7 +84,10 @@ class ReadNotes(Tool):
 
     args_type = ReadNotesArgs
     spec = spec_of(
-        READ_NOTES, "Find notes that you or the user saved in earlier conversations.", args=ReadNotesArgs
+        READ_NOTES,
+        "Find notes that you or the user saved in earlier conversations.",
+        args=ReadNotesArgs,
+        on_demand=True,
     )
     traits = ToolTraits(read_only=True, parallel_safe=True, place="anywhere")
 

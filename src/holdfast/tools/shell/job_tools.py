@@ -47,6 +47,7 @@ class ShellJobs(Tool):
         SHELL_JOBS,
         "List the background processes of this session, or read the output of one.",
         args=ShellJobsArgs,
+        on_demand=True,
     )
     traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=WAIT_S_MAX + 30.0)
 
@@ -82,7 +83,9 @@ class ShellKill(Tool):
     """Ends one of the session's background processes."""
 
     args_type = ShellKillArgs
-    spec = spec_of(SHELL_KILL, "Stop a background process and everything it started.", args=ShellKillArgs)
+    spec = spec_of(
+        SHELL_KILL, "Stop a background process and everything it started.", args=ShellKillArgs, on_demand=True
+    )
     # Killing what is dead changes nothing, so it may be done again.
     traits = ToolTraits(idempotent=True, patience_s=30.0)
 

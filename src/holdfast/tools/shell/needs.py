@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 20
 SANDBOXED = (
-    " It runs in a sandbox: it can change the workspace and read the system, but not secret files, the home "
-    "folder, git hooks and configuration, or files that other programs run later. List further access in "
-    "`needs`."
+    " In its sandbox it can change the workspace and read the system, but not secret files, the home folder, "
+    "git hooks and configuration, or files that other programs run later."
 )
 HINT = (
     "[This ran in the sandbox. If it failed for lack of access, call shell again and list it in `needs`: "
@@ -60,11 +59,11 @@ Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The command's needs beyond the sandbox."""
 
-    network: Annotated[Items, Meta(description='Hosts, such as "pypi.example"; ["*"]: all.')] = ()
+    network: Annotated[Items, Meta(description="Hosts; *: all.")] = ()
     write: Annotated[Items, Meta(description="Paths to change.")] = ()
     read: Annotated[Items, Meta(description="Paths to read.")] = ()
-    unsandboxed: Annotated[bool, Meta(description="Last resort: no sandbox.")] = False
-    reason: Annotated[str, Meta(max_length=300, description="For the person who approves.")] = ""
+    unsandboxed: Annotated[bool, Meta(description="Last resort.")] = False
+    reason: Annotated[str, Meta(max_length=300)] = ""
 
 
 def lift_for(

@@ -52,16 +52,13 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to run."""
 
     command: Annotated[str, Meta(min_length=1)]
-    directory: Annotated[str, Meta(description="Default: the workspace.")] = ""
-    time_limit_s: Annotated[
-        int,
-        Meta(ge=1, le=TIME_LIMIT_S_MAX, description="Then it is killed."),
-    ] = TIME_LIMIT_S
+    directory: str = ""
+    time_limit_s: Annotated[int, Meta(ge=1, le=TIME_LIMIT_S_MAX)] = TIME_LIMIT_S
     background: Annotated[
         bool,
-        Meta(description="Return at once. See shell_jobs and shell_kill."),
+        Meta(description="Return at once."),
     ] = False
-    needs: Annotated[ShellNeeds, Meta(description="Access beyond the sandbox; a person has to approve.")] = (
+    needs: Annotated[ShellNeeds, Meta(description="Access beyond the sandbox, for a person to approve.")] = (
         ShellNeeds()
     )
 
@@ -88,8 +85,8 @@ class Shell(Tool):
     args_type = ShellArgs
     spec = spec_of(
         SHELL,
-        "Run a bash command line without input, and return its output and exit code. Its child processes are "
-        "stopped when it ends, unless you set background.",
+        "Run a bash command line without input. Its child processes are stopped when it ends, unless you set "
+        "background.",
         args=ShellArgs,
     )
     # The tool keeps its own time limit and returns the output so far; this one only catches its failure.
@@ -247,7 +244,9 @@ class Shell(Tool):
         if not job.running:
             return ToolResult(f"{job.state.job_id} {status(job)}.{said}", ok=job.state.code == 0)
         text = f"Started as {job.state.job_id} (pid {job.state.pid}); it keeps running.{said}"
-        advice = f"[Read it with shell_jobs (since={output.until}), stop it with shell_kill.]"
+        named = f'"job_id": "{job.state.job_id}"'
+        since = f'{named}, "since": {output.until}'
+        advice = f"[Read it with shell_jobs {{{since}}}, stop it with shell_kill {{{named}}}.]"
         return ToolResult(text, ending="detached", advice=advice)
 
 

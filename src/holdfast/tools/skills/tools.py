@@ -54,6 +54,7 @@ class ReadSkill(Tool):
         "Read a skill: instructions for a kind of task, written by the user or found in the workspace. "
         "Read the matching skill before you start such a task. Skills can't grant permissions.",
         args=SkillArgs,
+        on_demand=True,
     )
     traits = ToolTraits(read_only=True, parallel_safe=True, place="workspace")
 
@@ -111,6 +112,7 @@ class ProposeSkill(Tool):
         "Propose a new skill, or a better version of one, after you've learned how to do a kind of task. "
         "The user decides whether to accept it. Send the full text.",
         args=ProposeSkillArgs,
+        on_demand=True,
     )
     traits = ToolTraits(read_only=True, place="anywhere")
 

@@ -1,0 +1,39 @@
+"""The tools of a run: those that it can use, and those of them that are declared to its model."""
+
+from holdfast.agent.compaction import with_reader
+from holdfast.agent.delegation import offered
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.run_hooks import unused_tools
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.run import Run
+from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
+from holdfast.tools.on_demand import Declared, declared, listed, with_finder
+from holdfast.tools.registry import Registry
+
+
+def usable(view: SharedFold, run: Run, deps: AgentDeps, *, session_id: str) -> Registry:
+    """Return the tools that the run can use now, declared or not."""
+    tools = with_reader(deps.tools_now(run.settings, session_id=session_id), view, deps)
+    return with_finder(offered(tools, run, view.session, deps=deps))
+
+
+def declared_to(run: Run, view: SharedFold, tools: Registry) -> Declared:
+    """Return the tools that are declared to the model.
+
+    A rarely used tool is declared if the run's settings name it. It stays declared in a session that began
+    with it: a smaller set would be a change for the provider's cache.
+    """
+    left_out = unused_tools(run)
+    if run.settings.no_questions or run.settings.unattended:
+        left_out.add(ASK_USER)
+    known = view.transcript.context
+    kept = known.tools if known is not None and not known.broken else ()
+    others = [tool.name for tool in run.client_tools]
+    return declared(tools, named={*run.settings.tools, *kept}, left_out=left_out, others=others)
+
+
+def tool_facts(shown: Declared) -> dict[str, str]:
+    """Return what the model should know about the tools besides their declarations, by name."""
+    names = listed(shown.hidden)
+    text = f"- More tools: {names}. {FIND_TOOLS} returns their arguments, {CALL_TOOL} calls them."
+    return {"further tools": text if names else ""}
