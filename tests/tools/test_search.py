@@ -220,6 +220,23 @@ async def test_files_are_listed(call: Call) -> None:
     assert (await keeps_out.run({"path": "src"}, call)).text.splitlines() == ["src/b.py", "src/deep/"]
 
 
+async def test_ignored_files_are_neither_listed_nor_searched(search: SearchFiles, call: Call) -> None:
+    """Without a repository, too; but a folder that is named is listed."""
+    for name in ("a.py", "a.log", "build/b.py", "src/c.py", "src/c.tmp", "src/keep.log", "other/c.tmp"):
+        path = call.workspace / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, "needle\n")
+    (call.workspace / ".gitignore").write_text("*.log\n/build/\n")
+    (call.workspace / "src/.gitignore").write_text("*.tmp\n!keep.log\n")
+    shown = ["a.py", "other/c.tmp", "src/c.py", "src/keep.log"]
+    found = (await search.run({"pattern": "needle"}, call)).text.splitlines()
+    assert sorted(found) == [f"{name}:1:needle" for name in shown]
+    names = [name for name in await listed(call) if not name.endswith(("/", ".gitignore"))]
+    assert sorted(names) == shown
+    assert await listed(call, path="src") == ["src/.gitignore", "src/c.py", "src/keep.log"]
+    assert await listed(call, path="build") == ["build/b.py"]
+
+
 async def test_a_name_is_one_line_of_a_listing_whatever_it_holds(call: Call) -> None:
     (call.workspace / "a\nREADME.md").touch()
     (call.workspace / "b\x1b[2J\u202e").touch()

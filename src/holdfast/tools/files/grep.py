@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.globs import NOT_LISTED, glob_fits
+from holdfast.tools.files.ignore_rules import Ignored
 
 MATCHES_IN_FILE_MAX = 50
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -25,14 +26,22 @@ def search(
     wanted = re.compile(re.escape(pattern) if literal else pattern, re.IGNORECASE if ignore_case else 0)
     above = above_for(real)
     found = False
+    rules = {"": Ignored()}  # by folder; those of the one above come first
     for folder, folders, files, folder_fd in os.fwalk(".", follow_symlinks=False):
         within = f"{folder}/".removeprefix("./")
+        ignored = rules.pop(within).within(within, folder_fd)
         folders[:] = sorted(
-            name for name in folders if name not in NOT_LISTED and within + name not in kept_out
+            name
+            for name in folders
+            if name not in NOT_LISTED
+            and within + name not in kept_out
+            and not ignored.covers(within + name, is_folder=True)
         )
+        rules |= {f"{within}{name}/": ignored for name in folders}
         for name in sorted(files):
             path = within + name
             left_out = path in kept_out or is_secret(f"{above}/{path}")
+            left_out = left_out or ignored.covers(path, is_folder=False)
             if left_out or (glob and not glob_fits(glob, path)):
                 continue
             for number, line in _matches(folder_fd, name, wanted):

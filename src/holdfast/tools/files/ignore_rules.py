@@ -4,7 +4,9 @@ A repository chooses these patterns, so no pattern may take long: stars don't ba
 pattern with more than two `**` is dropped, which covers more files and not fewer.
 """
 
+import os
 import re
+import stat
 from functools import lru_cache
 from typing import Final
 
@@ -28,6 +30,8 @@ __pycache__/
 .DS_Store
 """
 RULES_MAX: Final = 2_000
+FILE_BYTES_MAX: Final = 256 * 1024
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DEEP_MAX: Final = 2
 _NEVER: Final = r"(?!)"
 _POSIX: Final = {
@@ -89,6 +93,29 @@ def parse_rules(text: str) -> IgnoreRules:
         for by_name in (True, False)
     )
     return IgnoreRules(tuple(rules), any_name, any_path)
+
+
+class Ignored(Struct, frozen=True):
+    """The rules of the folders from the top down to one, each with the length of its path."""
+
+    rules: tuple[tuple[int, IgnoreRules], ...] = ()
+
+    def within(self, prefix: str, folder_fd: int) -> "Ignored":
+        """With the rules in the folder, whose path is `prefix` with a slash at the end, or empty."""
+        try:
+            with os.fdopen(os.open(".gitignore", _FLAGS, dir_fd=folder_fd), "rb") as file:
+                is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                text = file.read(FILE_BYTES_MAX).decode("utf-8", "surrogateescape") if is_file else ""
+        except OSError:
+            return self  # it has none, or none that may be read
+        return Ignored((*self.rules, (len(prefix), parse_rules(text)))) if text else self
+
+    def covers(self, path: str, *, is_folder: bool) -> bool:
+        """Whether the path is ignored, if the folders above it aren't."""
+        for start, one in reversed(self.rules):
+            if (verdict := one.verdict(path[start:], is_folder=is_folder)) is not None:
+                return verdict
+        return False
 
 
 def _parsed(line: str) -> tuple[_Rule, str] | None:

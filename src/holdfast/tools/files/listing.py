@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -14,6 +15,7 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import LIST_FILES
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.globs import NOT_LISTED, glob_fits
+from holdfast.tools.files.ignore_rules import Ignored
 from holdfast.tools.files.workspace import PathRefused, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
@@ -28,12 +30,12 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class ListFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder to list."""
 
-    path: Annotated[str, Meta(description="Default: the workspace.")] = ""
+    path: str = ""
     glob: Annotated[
         str,
         Meta(
             max_length=500,
-            description="Such as *.py or src/**/test_*.py, at any depth.",
+            description="Such as src/**/test_*.py, at any depth.",
         ),
     ] = ""
     depth: Annotated[int, Meta(ge=1, le=DEPTH_MAX)] = DEPTH
@@ -53,7 +55,7 @@ class ListFiles(Tool):
     args_type = ListFilesArgs
     spec = spec_of(
         LIST_FILES,
-        "List files and folders. Folders end with /, links with @. Caches and version control aren't opened.",
+        "List files and folders that .gitignore doesn't exclude. Folders end with /, links with @.",
         args=ListFilesArgs,
     )
     traits = ToolTraits(
@@ -78,12 +80,10 @@ class ListFiles(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ListFilesArgs, args)
         give_up = Event()
+        workspace = self._workspaces(call.workspace)
         try:
             listing = await offload(
-                lambda: listed(
-                    self._workspaces(call.workspace).bound_to(call.judged_paths), given, give_up=give_up
-                ),
-                give_up=give_up,
+                lambda: _listed(workspace, given, only=call.judged_paths, give_up=give_up), give_up=give_up
             )
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
@@ -92,14 +92,15 @@ class ListFiles(Tool):
         return ToolResult("\n".join(listing.lines) or "(nothing)")
 
 
-def listed(workspace: Workspace, given: ListFilesArgs, *, give_up: Event) -> Listing:
+def _listed(workspace: Workspace, given: ListFilesArgs, *, only: tuple[str, ...], give_up: Event) -> Listing:
     """Walk the folder; blocks."""
     depth = DEPTH_MAX if given.glob else given.depth
     listing = Listing()
-    with workspace.folder(given.path) as folder:
+    with workspace.bound_to(only).folder(given.path) as folder:
         prefix = "" if folder.inside == "." else f"{folder.inside}/"
         listing.closed = frozenset(f"{prefix}{own}" for own in folder.kept_out)
-        for line in _walked(folder.fd, prefix, depth=depth, listing=listing):
+        ignored = _above(workspace, folder.inside)
+        for line in _walked(folder.fd, prefix, depth=depth, listing=listing, ignored=ignored):
             if give_up.is_set():
                 raise PathRefused("Stopped.")
             if given.glob and (line.endswith("/") or not glob_fits(given.glob, line.removesuffix("@"))):
@@ -118,9 +119,23 @@ def _in_one_line(name: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
-def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing) -> Iterator[str]:
+def _above(workspace: Workspace, inside: str) -> Ignored:
+    """The rules of the folders above this one."""
+    ignored = Ignored()
+    parts = [] if inside == "." else inside.split("/")
+    for depth in range(len(parts)):
+        above = "/".join(parts[:depth])
+        with suppress(PathRefused, OSError), workspace.folder(above) as folder:
+            ignored = ignored.within(f"{above}/" if above else "", folder.fd)
+    return ignored
+
+
+def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing, ignored: Ignored) -> Iterator[str]:
     folders: list[str] = []
+    ignored = ignored.within(prefix, folder_fd)
     for name, kind in _entries(folder_fd, listing):
+        if name not in NOT_LISTED and ignored.covers(f"{prefix}{name}", is_folder=kind == "/"):
+            continue
         closed = name in NOT_LISTED or f"{prefix}{name}" in listing.closed
         if kind == "/" and not closed and depth > 1:
             folders.append(name)
@@ -131,7 +146,8 @@ def _walked(folder_fd: int, prefix: str, *, depth: int, listing: Listing) -> Ite
         except OSError:
             continue  # it is gone, became a link, or is not ours to read: its name was listed
         try:
-            yield from _walked(inner_fd, f"{prefix}{name}/", depth=depth - 1, listing=listing)
+            inner = f"{prefix}{name}/"
+            yield from _walked(inner_fd, inner, depth=depth - 1, listing=listing, ignored=ignored)
         finally:
             os.close(inner_fd)
 

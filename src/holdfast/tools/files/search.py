@@ -32,8 +32,8 @@ class SearchFilesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2_000)]
     path: str = ""
-    glob: Annotated[str, Meta(max_length=500, description="Such as *.py or src/**.")] = ""
-    literal: Annotated[bool, Meta(description="The pattern is plain text.")] = False
+    glob: Annotated[str, Meta(max_length=500, description="Such as *.py.")] = ""
+    literal: Annotated[bool, Meta(description="Plain text.")] = False
     ignore_case: bool = False
 
 
@@ -88,8 +88,7 @@ class SearchFiles(Tool):
     args_type = SearchFilesArgs
     spec = spec_of(
         SEARCH_FILES,
-        f"Search file contents with a regular expression. Returns path:line:text, up to {MATCHES_MAX} "
-        f"matches and {MATCHES_IN_FILE_MAX} per file. Files that may contain secrets are skipped.",
+        "Search file contents with a regular expression. Skips what .gitignore excludes, and secrets.",
         args=SearchFilesArgs,
     )
     traits = ToolTraits(
@@ -199,7 +198,7 @@ def _ripgrep_argv(ripgrep: str, given: SearchFilesArgs, folder: Folder) -> tuple
             "--sort=path",
             "--crlf",
         ),
-        *("--hidden", "--glob=!.git"),
+        *("--hidden", "--glob=!.git", "--no-require-git"),
         *(("--fixed-strings",) if given.literal else ()),
         *(("--ignore-case",) if given.ignore_case else ()),
         *((f"--glob={glob}",) if glob else ()),
