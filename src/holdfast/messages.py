@@ -121,6 +121,11 @@ class ToolSpec(msgspec.Struct, frozen=True, dict=True):
         """The schema as it is sent, encoded once for all requests."""
         return msgspec.json.encode(self.schema)
 
+    @property
+    def declared_bytes(self) -> int:
+        """The size of the declaration, without what a wire puts around it."""
+        return len(self.name) + len(self.description) + len(self.schema_json)
+
     @cached_property
     def digest(self) -> str:
         """Identifies the declaration."""
@@ -154,7 +159,7 @@ class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """Estimated, within a factor of about one and a half."""
         chars = len(self.instructions)
         for tool in self.tools:
-            chars += len(tool.name) + len(tool.description) + len(tool.schema_json)
+            chars += tool.declared_bytes
         if self.output is not None:
             chars += len(msgspec.json.encode(self.output.schema))
         return chars // CHARS_PER_TOKEN + sum(map(_TOKENS, self.messages))

@@ -225,3 +225,22 @@ def test_a_registry_without_rare_tools_declares_neither_of_the_two() -> None:
     finder = with_finder(registry)
     assert [one.name for one in declared(finder).specs] == ["look", FIND_TOOLS, CALL_TOOL]
     assert [one.name for one in declared(finder, named=("paint",)).specs] == ["look", "paint"]
+
+
+async def test_the_model_is_told_when_tools_fail_and_when_they_work_again() -> None:
+    """The declarations stay, so the provider's cache does, too."""
+    tool = Effect("mcp__github__log", [], ToolTraits(read_only=True))
+    up, down = tool.traits, replace(tool.traits, unavailable="the MCP server github isn't connected")
+    async with (
+        ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos,
+        process(chaos, tool) as world,
+    ):
+        for times, tool.traits in enumerate((up, down, up), 1):
+            await send(world)
+            await world.until("s", e.RunEnded, times=times)
+        requests = chaos.seen.requests
+    assert {tuple(names(request)) for request in requests} == {("mcp__github__log",)}
+    said = [str(messages(request)[-1]["content"]) for request in requests]
+    assert "[Note" not in said[0]
+    assert "fail now: mcp__github__* (1), because the MCP server github isn't connected." in said[1]
+    assert "[Note from Holdfast about what has changed:\nAll tools work again.]" in said[2]

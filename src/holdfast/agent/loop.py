@@ -231,7 +231,7 @@ async def _request(
     _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP_PREFIX) else ())
     own = declared_to(run, view, tools)
     specs = (*own.specs, *_client_specs(run))
-    instructions = await context.current(run, specs, facts=tool_facts(own))
+    instructions = await context.current(run, specs, facts=tool_facts(own, tools))
     if await context.note(run, ask):
         messages = view.context(log.run_id)
     return ModelRequest(

@@ -23,7 +23,17 @@ from holdfast.tools.memory.memories import chat_of, skills_scope
 from holdfast.tools.skills.library import FoundSkills
 
 ENVIRONMENT = "Environment"
-_FACTS = ("workspace", "branch", "system", "sandbox", "date", "mode", "face", "further tools")
+_FACTS = (
+    "workspace",
+    "branch",
+    "system",
+    "sandbox",
+    "date",
+    "mode",
+    "face",
+    "further tools",
+    "unavailable tools",
+)
 
 
 class SystemParts(Struct, frozen=True):

@@ -9,6 +9,7 @@ from holdfast.agent.opening import SystemParts, system_text
 from holdfast.agent.prompt import session_facts
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.tool_set import BACK, OUTAGE
 from holdfast.folds.run import Run
 from holdfast.folds.transcript import SystemContext
 from holdfast.interfaces.journal import JournalError
@@ -126,7 +127,8 @@ class CallContext:
         """Record what has changed, and a further request to the model; False if there is neither."""
         earlier = [event for _, event in self.view.transcript.kept if isinstance(event, e.ContextNoted)]
         is_first = not run.call_id and not any(event.run_id == run.run_id for event in earlier)
-        texts = [text or GONE.format(name=name) for name, text in self._changed.items()]
+        gone = {OUTAGE: BACK}
+        texts = [text or gone.get(name) or GONE.format(name=name) for name, text in self._changed.items()]
         notes = [NOTE.format(changes="\n".join(texts))] if texts else []
         if is_first and self._message_note:
             notes.append(NAMED.format(text=self._message_note))

@@ -10,6 +10,9 @@ from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
 from holdfast.tools.on_demand import Declared, declared, listed, with_finder
 from holdfast.tools.registry import Registry
 
+OUTAGE = "unavailable tools"
+BACK = "All tools work again."
+
 
 def usable(view: SharedFold, run: Run, deps: AgentDeps, *, session_id: str) -> Registry:
     """Return the tools that the run can use now, declared or not."""
@@ -32,8 +35,11 @@ def declared_to(run: Run, view: SharedFold, tools: Registry) -> Declared:
     return declared(tools, named={*run.settings.tools, *kept}, left_out=left_out, others=others)
 
 
-def tool_facts(shown: Declared) -> dict[str, str]:
+def tool_facts(shown: Declared, tools: Registry) -> dict[str, str]:
     """Return what the model should know about the tools besides their declarations, by name."""
     names = listed(shown.hidden)
     text = f"- More tools: {names}. {FIND_TOOLS} returns their arguments, {CALL_TOOL} calls them."
-    return {"further tools": text if names else ""}
+    gone = [tool.spec for tool in tools.all() if tool.traits.unavailable]
+    why = dict.fromkeys(tool.traits.unavailable for tool in tools.all() if tool.traits.unavailable)
+    outage = f"- Tools that fail now: {listed(gone)}, because {'; '.join(why)}. Use others meanwhile."
+    return {"further tools": text if names else "", OUTAGE: outage if gone else ""}

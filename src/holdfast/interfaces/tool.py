@@ -29,6 +29,7 @@ class ToolTraits(Struct, frozen=True):
     failures_max: int = (
         0  # failed calls in a row of one run, after which further calls are refused; 0: no limit
     )
+    unavailable: str = ""  # why calls fail now; the model gets a note, and one when it's empty again
 
 
 class ToolResult(Struct, frozen=True):

@@ -204,3 +204,29 @@ async def test_an_answer_that_is_no_result_is_a_tool_error(call: McpCall) -> Non
         result = await run(of, "garble", call)
         assert (result.ok, result.ending) == (False, "unknown")
         assert (await run(of, "echo", call)).ok
+
+
+async def test_tools_of_a_server_that_is_down_are_marked_until_it_is_back(tmp_path: Path) -> None:
+    """It's restarted after a pause that grows, and its tools stay declared meanwhile."""
+    there = tmp_path / "there"
+    there.touch()
+    config = raw(tools=["pid"])
+    command = ("sh", "-c", f'test -e {there} && exec "$@"', "sh", *config.command)
+    async with servers(dataclasses.replace(config, command=command)) as of:
+        tool = await named(of, tool="pid")
+        assert not tool.traits.unavailable
+        there.unlink()
+        pid = int((await tool.run({}, McpCall(workspace=tmp_path))).text)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: bool(of.snapshot()[0].traits.unavailable))
+        assert tool.traits.unavailable == "the MCP server raw isn't connected"
+        there.touch()
+        await until(lambda: not of.snapshot()[0].traits.unavailable)
+        assert [one.spec for one in of.snapshot()] == [tool.spec]
+
+
+async def test_the_tools_of_a_server_with_long_declarations_are_on_demand() -> None:
+    """Each server has an equal part of the limit, so none depends on the order in which others connect."""
+    async with servers(raw("few"), raw("many", tools=[f"tool_{n}" for n in range(100)])) as of:
+        assert not (await named(of, label="few")).spec.on_demand
+        assert (await named(of, label="many", tool="tool_1")).spec.on_demand

@@ -8,6 +8,8 @@ from functools import partial
 from secrets import token_hex
 from typing import Self
 
+from msgspec.structs import replace
+
 from holdfast.config.mcp_servers import BadMcpServer, McpServerConfig
 from holdfast.features.mcp_client.confined import ServerConfiner
 from holdfast.features.mcp_client.process import McpPatience
@@ -23,6 +25,7 @@ from holdfast.tools.offload import settle
 _log = logging.getLogger(__name__)
 
 CLOSE_S = 20.0
+DECLARED_BYTES_MAX = 8_000  # of all servers, in equal parts; the tools of a server with more are on demand
 
 
 class McpServers:
@@ -69,7 +72,7 @@ class McpServers:
                 confined=partial(self._confinement, label, config),
                 place=self._place,
             )
-            self._offers.append(_Offer(server, label))
+            self._offers.append(_Offer(server, label, bytes_max=DECLARED_BYTES_MAX // len(self._configs)))
             self._tasks.append(self._background.start(f"MCP server {label}", server.live))
         return self
 
@@ -111,11 +114,12 @@ class McpServers:
 class _Offer:
     """A server's tools as offered to the model, rebuilt when its list changes."""
 
-    def __init__(self, server: McpServer, label: str) -> None:
+    def __init__(self, server: McpServer, label: str, *, bytes_max: int) -> None:
         self.server = server
         self._label = label
+        self._bytes_max = bytes_max
         self._made_of = 0
-        self._tools: tuple[Tool, ...] = ()
+        self._tools: tuple[McpTool, ...] = ()
         self._left_out: tuple[str, ...] = ()
 
     def tools(self) -> tuple[Tool, ...]:
@@ -123,6 +127,8 @@ class _Offer:
         if self._made_of != self.server.listings:
             self._made_of = self.server.listings
             self._make()
+        for tool in self._tools:
+            tool.note_outage()
         return self._tools
 
     def status(self) -> McpStatus:
@@ -138,7 +144,7 @@ class _Offer:
 
     def _make(self) -> None:
         listed = {tool.name: tool for tool in self.server.tools}
-        tools: list[Tool] = []
+        tools: list[McpTool] = []
         left_out: list[str] = []
         for own, name in mcp_tool_names(self._label, listed).items():
             tool = listed[own]
@@ -157,6 +163,9 @@ class _Offer:
         for one in left_out:
             if one not in self._left_out:
                 _log.warning("MCP server %s: hidden from the model: %s", self.server.config.name, one)
+        if sum(tool.spec.declared_bytes for tool in tools) > self._bytes_max:
+            for tool in tools:
+                tool.spec = replace(tool.spec, on_demand=True)
         self._tools, self._left_out = tuple(tools), tuple(left_out)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from mcp import MCPError
 from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.config.mcp_servers import McpServerConfig
@@ -68,6 +69,14 @@ class McpTool(Tool):
         self._patience_s = server.config.patience_for_s(tool)
         waits_s = 2 * server.patience.wait_s + server.patience.cancel_s
         self.traits = ToolTraits(patience_s=self._patience_s + waits_s + _LONGER_S)
+
+    def note_outage(self) -> None:
+        """Update whether calls fail now, because the server was tried and isn't connected."""
+        server = self._server
+        is_down = server.settled.is_set() and server.state != "connected"
+        why = f"the MCP server {server.config.name} isn't connected" if is_down else ""
+        if why != self.traits.unavailable:
+            self.traits = replace(self.traits, unavailable=why)
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
