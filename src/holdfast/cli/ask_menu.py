@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from holdfast import events as e
 from holdfast.cli.terminal.phrases import answer_words
-from holdfast.cli.terminal.renderer import AskEvent
+from holdfast.client.updates import AskEvent
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.safe_text import safe_line
 

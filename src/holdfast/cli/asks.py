@@ -8,8 +8,8 @@ from msgspec import Struct
 from holdfast import events as e
 from holdfast.cli.ask_menu import STEP_MARK, WITH_CHANGES
 from holdfast.cli.terminal.phrases import answer_words
-from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.client.errors import BadAnswer, Refused
+from holdfast.client.updates import AskEvent, ask_id
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Choice, Width
 

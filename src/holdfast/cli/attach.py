@@ -17,7 +17,7 @@ from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
 from holdfast.host.data_dir import DataDirectory, announce, find_data_directory, running_server
-from holdfast.host.fast_imports import gc_paused
+from holdfast.host.fast_imports import fast_imports
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
 
@@ -186,14 +186,16 @@ async def _is_there(client: "Client", url: str) -> bool:
 def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Work, works: WorkScope) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
     show_step("Starting Holdfast")
-    with gc_paused():
+    os.umask(0o077)  # conversations, keys and logs are private
+    with fast_imports():
+        import uvicorn
+
         from holdfast.cli.exits import kill_tools_on_exit
         from holdfast.host.logs import log_to_file
         from holdfast.host.sandbox_test import begin_sandbox_test
 
-    os.umask(0o077)  # conversations, keys and logs are private
-    show_step("Looking for models")
-    loaded = directory.completed()
+        show_step("Looking for models")
+        loaded = directory.completed()  # imports the HTTP client if no model is configured
     clear_step()
     for warning in loaded.startup_warnings:
         echo_error(f"holdfast: {warning}")
@@ -206,8 +208,6 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
             clear_step()
             return await work(Attached(client, directory, loaded, url))
 
-    import uvicorn
-
     loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
     with kill_tools_on_exit(), asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main())
@@ -218,10 +218,11 @@ async def _own_client(
     loaded: Loaded, lock: DirectoryLock, *, sandbox: "Callable[[], Sandbox]", works: WorkScope
 ) -> AsyncGenerator[tuple["Client", str]]:
     """A client of a server inside this process; other commands can attach to it meanwhile."""
-    from holdfast.client.client import Client
-    from holdfast.host.assembly import open_application
-    from holdfast.host.http_server import serving
-    from holdfast.host.server_keys import first_key, keys_of
+    with fast_imports():
+        from holdfast.client.client import Client
+        from holdfast.host.assembly import open_application
+        from holdfast.host.http_server import serving
+        from holdfast.host.server_keys import first_key, keys_of
 
     settings = loaded.settings
     keys = keys_of(settings, await asyncio.to_thread(first_key, settings))

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct, field
 
-from holdfast.host.fast_imports import gc_paused, import_in_background
+from holdfast.host.fast_imports import fast_imports, import_in_background
 
 PORT_DIGITS = 5
 _COMMON = {
@@ -125,7 +125,7 @@ def start(wanted: StartCommand) -> int:
 
 
 def _serve(wanted: ServeCommand) -> int:
-    with gc_paused():
+    with fast_imports():
         from holdfast.cli.serve import serve
     flags = _flags(wanted) | {
         "host": wanted.host,
@@ -143,7 +143,7 @@ def _import_client() -> None:
 
 def _chat(wanted: ChatCommand) -> int:
     _import_client()
-    with gc_paused():
+    with fast_imports():
         from holdfast.cli.chat.conversation import ChatStart, chat
     if wrong := _wrong_mode(wanted.mode):
         return wrong
@@ -167,7 +167,7 @@ def _wrong_mode(mode: str) -> int:
 
 def _run(wanted: RunCommand) -> int:
     _import_client()
-    with gc_paused():
+    with fast_imports():
         from holdfast.cli.piped_input import read_task
         from holdfast.cli.run import Task, run
     if wrong := _wrong_mode(wanted.mode):

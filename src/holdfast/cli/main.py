@@ -27,7 +27,10 @@ def _do(line: Sequence[str]) -> None:
 
     # First of all: keys of models and of the server are in this process, and its tools run as the same user.
     hide_process()
-    from holdfast.cli.launch import parse_quickly
+    from holdfast.host.fast_imports import fast_imports
+
+    with fast_imports():
+        from holdfast.cli.launch import parse_quickly
 
     # A shell that asks how a line can continue asks by a variable, and with no line.
     wanted = None if COMPLETE in os.environ else parse_quickly(line)  # noqa: TID251  # this is the edge
@@ -35,8 +38,6 @@ def _do(line: Sequence[str]) -> None:
         from holdfast.cli.launch import start
 
         sys.exit(start(wanted))
-    from holdfast.host.fast_imports import gc_paused
-
-    with gc_paused():
+    with fast_imports():
         from holdfast.cli.commands import app
     app()

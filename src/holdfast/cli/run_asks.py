@@ -8,21 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast import events as e
-from holdfast.cli.ask_menu import GUARD_S, AskMenu
-from holdfast.cli.asks import (
-    CANNOT_APPROVE,
-    Unclear,
-    key_scopes,
-    may_approve,
-    read_answer,
-    send_answer,
-)
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.output import echo_colored
-from holdfast.cli.terminal.phrases import ask_text, tool_words
-from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
-from holdfast.cli.terminal.style import Style, terminal_width
 from holdfast.client.errors import ClientError, Refused
+from holdfast.client.updates import AskEvent, ask_id, settled_id
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.safe_text import exact, safe_line
 
@@ -30,6 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.application import Application
 
+    from holdfast.cli.ask_menu import AskMenu
     from holdfast.client import Client
 
 NOBODY = "this run is unattended, so no one can approve it (no_approver)"
@@ -101,15 +91,23 @@ class RunAsks:
             try:
                 return await self._ask(asked)
             except ClientError as error:
+                from holdfast.cli.terminal.style import Style
+
                 await asyncio.to_thread(echo_colored, Style().line(f"✗ {safe_line(str(error))}", "red"))
                 await asyncio.sleep(self._again_s)
 
     async def _ask(self, asked: AskEvent) -> None:
+        # Most runs ask nothing.
+        from holdfast.cli import asks
+        from holdfast.cli.ask_menu import AskMenu
+        from holdfast.cli.terminal.phrases import ask_text
+        from holdfast.cli.terminal.style import Style
+
         await self._output.pause()
         style = Style()
         await asyncio.to_thread(echo_colored, ask_text(style, asked))
-        if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
-            await asyncio.to_thread(echo_colored, style.line(f"  {CANNOT_APPROVE}", "magenta"))
+        if isinstance(asked, e.ApprovalAsked) and not asks.may_approve(await asks.key_scopes(self._client)):
+            await asyncio.to_thread(echo_colored, style.line(f"  {asks.CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
@@ -119,9 +117,9 @@ class RunAsks:
             except (KeyboardInterrupt, EOFError):
                 await self._stop(asked.run_id)
                 return
-            answer = read_answer(asked, typed)
-            if not isinstance(answer, Unclear):
-                await send_answer(self._client, asked, answer)
+            answer = asks.read_answer(asked, typed)
+            if not isinstance(answer, asks.Unclear):
+                await asks.send_answer(self._client, asked, answer)
                 return
             await asyncio.to_thread(echo_colored, style.dim(answer.hint))
 
@@ -137,6 +135,8 @@ class RunAsks:
         asked = self._calls.get(ended.tool_call_id)
         if asked is None or asked.name == ASK_USER:
             return
+        from holdfast.cli.terminal.phrases import tool_words
+
         self.refused += 1
         await self._output.say(
             f"holdfast: denied, because no one can approve it: {tool_words(asked)}\n{self._how_to_allow('')}"
@@ -174,14 +174,16 @@ def _rule_for(asked: e.ApprovalAsked) -> str:
     return f'\n  (allow = "shell", argv = {exact(argv)}, exact = true)'
 
 
-def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
+def _prompt_session(menu: "AskMenu") -> "PromptSession[str]":
     from prompt_toolkit import ANSI, PromptSession
     from prompt_toolkit.key_binding import merge_key_bindings
     from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
     from prompt_toolkit.output import create_output
 
     from holdfast.cli.ask_keys import MenuKeys
+    from holdfast.cli.ask_menu import GUARD_S
     from holdfast.cli.lone_escape import LoneEscape
+    from holdfast.cli.terminal.style import terminal_width
 
     escape = LoneEscape(time.monotonic)
     keys = MenuKeys(

@@ -6,11 +6,7 @@ import time
 from typing import Protocol, TextIO
 
 from holdfast import events as e
-from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.output import echo_exactly, is_drawable
-from holdfast.cli.terminal.phrases import plain_ending, switch_words
-from holdfast.cli.terminal.renderer import Renderer
-from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
 from holdfast.folds import transcript
 from holdfast.safe_text import safe_json, safe_line
@@ -54,6 +50,11 @@ class TerminalOutput:
     """For a person who watches."""
 
     def __init__(self, out: TextIO, errors: TextIO) -> None:
+        # A program that reads the output doesn't need these.
+        from holdfast.cli.terminal.live_region import LiveRegion
+        from holdfast.cli.terminal.renderer import Renderer
+        from holdfast.cli.terminal.style import Style
+
         self._errors = errors
         self.style = Style()
         self._renderer = Renderer(self.style)
@@ -143,6 +144,8 @@ class PlainOutput:
             return
         transcript.apply(self._seen, heard.seq, heard.event)
         if isinstance(heard.event, e.TargetSwitched):
+            from holdfast.cli.terminal.phrases import switch_words
+
             before, self._switch = self._switch, safe_line(switch_words(heard.event))
             if self._switch != before:
                 await self.say(f"holdfast: {self._switch}\n")
@@ -208,6 +211,8 @@ class JsonOutput:
 async def tell_ending(errors: TextIO, ended: e.RunEnded) -> None:
     """Nothing if all went well; the whole trace, once, if it did not."""
     if ended.outcome != "completed":
+        from holdfast.cli.terminal.phrases import plain_ending
+
         await asyncio.to_thread(echo_exactly, "\n".join(plain_ending(ended)) + "\n", errors)
 
 

@@ -5,14 +5,14 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.events import Event
+from holdfast import events as e
 
 
 class Seen(Struct, frozen=True):
     """An event of the log, as journaled; `body` is its JSON with the seq in it."""
 
     seq: int
-    event: Event
+    event: e.Event
     body: bytes
 
 
@@ -43,3 +43,20 @@ class Back(Struct, frozen=True):
 
 
 Heard: TypeAlias = Seen | LiveLine | Away | Back
+AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
+
+
+def ask_id(asked: AskEvent) -> str:
+    """The id by which it is answered."""
+    return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
+
+
+def settled_id(event: e.Event) -> str:
+    """The id of the ask that the event settles; empty if it settles none."""
+    match event:
+        case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
+            return event.approval_id
+        case e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
+            return event.question_id
+        case _:
+            return ""

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.decisions.failures import TREATMENTS
 from holdfast.targets import Target
 from holdfast.values import FailureKind
 
@@ -108,6 +107,8 @@ def abandon_probe(breaker: Breaker, now_ms: int) -> Breaker:
 
 def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breaker:
     """The breaker after a failed attempt; any answer, even a refusal, shows that the target responds."""
+    from holdfast.decisions.failures import TREATMENTS  # a server starts without it
+
     silence = TREATMENTS[kind].silence
     if silence == "answers":
         return Breaker()

@@ -7,7 +7,6 @@ unreachable.
 
 import msgspec
 
-from holdfast.decisions.failures import again_of
 from holdfast.decisions.proxies import proxy_at
 from holdfast.targets import RetryLimits, Target, address_of
 from holdfast.values import Failure
@@ -29,6 +28,8 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_unreachable(failure: Failure) -> bool:
     """Return whether the target was unreachable."""
+    from holdfast.decisions.failures import again_of  # a server starts without it
+
     return again_of(failure) == "while_unreachable"
 
 

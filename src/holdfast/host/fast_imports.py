@@ -9,13 +9,22 @@ from threading import Thread
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Pause garbage collection, and never scan what was imported. Saves a fifth of the time."""
+    """Pause garbage collection. Saves a fifth of the time. Threads may overlap in it."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
-        gc.freeze()
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def fast_imports() -> Generator[None]:
+    """Import without garbage collection, and never scan what was imported."""
+    with gc_paused():
+        yield
+        gc.freeze()
 
 
 def import_in_background(module: str) -> None:

@@ -3,11 +3,12 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from holdfast.catalog import FEATURES
 from holdfast.config.settings import Settings
-from holdfast.host.fast_imports import import_in_background
+from holdfast.host.fast_imports import gc_paused
 from holdfast.host.sandbox_test import tested_sandbox
 from holdfast.host.tools import OpenedTools, ToolWorld
 from holdfast.interfaces.clock import Clock
@@ -44,10 +45,11 @@ def open_all(
 
     Runs begin afterwards, so none sees half of the tools.
     """
-    for module in ("runner.owner", "models.call"):
-        import_in_background(f"holdfast.{module}")  # the first run needs it
-    for wire in {target.wire for target in settings.model_targets()} or {"chat"}:
-        adapter_of(wire)
+    with gc_paused():
+        for module in ("runner.owner", "models.call"):
+            import_module(f"holdfast.{module}")  # the first run needs it
+        for wire in {target.wire for target in settings.model_targets()} or {"chat"}:
+            adapter_of(wire)
     sandbox = world.sandbox() if world.sandbox else tested_sandbox(settings, world.environment)
     confiner = open_confiner(settings, sandbox, world.environment, kept_out=world.kept_out)
     built_in = built_in_tools(

@@ -14,6 +14,7 @@ from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.catalog import FEATURES
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
+from holdfast.host.fast_imports import gc_paused
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import SessionTools, ToolsContext
@@ -120,8 +121,8 @@ async def open_tools(
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
 
     def opened() -> OpenedTools:
-        from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
-
+        with gc_paused():
+            from holdfast.host.tool_groups import open_all  # with all that it imports, which takes a while
         world = ToolWorld(environment, kept_out, processes, protected, watchdog, sandbox)
         return open_all(settings, world, registry, further=further)
 

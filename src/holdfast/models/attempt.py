@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from holdfast import events as e
 from holdfast.decisions.deadlines import Deadlines, RequestFacts, State, effective, is_local
 from holdfast.decisions.failures import Classified, Facts, classify
 from holdfast.decisions.outages import is_unreachable
-from holdfast.decisions.silent_rejects import silent_reject_hint
+from holdfast.decisions.silent_rejects import load_silent_rejects, silent_reject_hint
 from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.model import Answer, EventSink
@@ -26,7 +27,8 @@ from holdfast.values import CloseReason, FailureKind
 
 _log = logging.getLogger(__name__)
 
-# Read when the program starts, so that no call waits for the disk.
+# Read with this module, in a thread, so that no call waits for the disk.
+_SILENT_REJECTS = load_silent_rejects(Path(__file__).with_name("silent_rejects.toml").read_text("utf-8"))
 
 
 class Hooks(msgspec.Struct, frozen=True):
@@ -191,7 +193,7 @@ class Attempt:
 
     def _hint(self) -> str:
         target = self._target
-        return silent_reject_hint(self._deps.silent_rejects, base_url=target.base_url, model=target.model)
+        return silent_reject_hint(_SILENT_REJECTS, base_url=target.base_url, model=target.model)
 
     def _effective(self, asked: CallRequest, tokens: int) -> Deadlines:
         target = self._target

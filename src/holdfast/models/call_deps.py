@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from holdfast.decisions.deadlines import is_local
-from holdfast.decisions.silent_rejects import SilentReject, load_silent_rejects
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs
 from holdfast.model_events import TokensUsed
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.models.http import ModelHttp
     from holdfast.models.target_states import TargetStates
 
-SILENT_REJECTS = load_silent_rejects(Path(__file__).with_name("silent_rejects.toml").read_text("utf-8"))
 HEDGE_SHARE = 0.5
 
 
@@ -73,5 +70,4 @@ class CallDeps(Struct, frozen=True):
     random: Callable[[], float]
     unattended: bool = False
     prices: Prices = field(default_factory=Prices)
-    silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
     hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too

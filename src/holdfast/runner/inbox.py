@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.agent.compaction import has_something_to_compact
 from holdfast.agent.policy import mode_limit
 from holdfast.events import Input
 from holdfast.events.modes import mode_set
@@ -470,6 +469,8 @@ class Inbox:
         self, session_id: str, focus: str, *, client_id: str = "", once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Start a run that summarizes the conversation for the model, unless a run is open."""
+        from holdfast.agent.compaction import has_something_to_compact  # imported with the agent
+
         view = await self._supervisor.view(session_id)
         if view.session.open_runs:
             return NotSent("busy")

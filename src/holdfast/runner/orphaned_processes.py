@@ -8,10 +8,8 @@ from msgspec import Struct
 
 from holdfast.folds.run import Run
 from holdfast.tools.offload import offload
-from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground_tag, is_foreground, markers_in
 from holdfast.tools.shell.process_table import environ_of, table, tag_of
-from holdfast.tools.shell.tags import why_daemons_hide
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +38,9 @@ class OrphanedProcesses:
 
     async def end(self, run: Run) -> None:
         """Kill what is left of the run's foreground calls; call it before the run continues."""
+        from holdfast.tools.shell.leftovers import kill_leftovers  # only runs that resume need these
+        from holdfast.tools.shell.tags import why_daemons_hide
+
         begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
         asked_s = time.monotonic()
         async with self._scan_lock:

@@ -34,12 +34,12 @@ from holdfast.cli.ids import AmbiguousName, check_model, resolve_session
 from holdfast.cli.program_name import command_line, program
 from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.cli.terminal.output import echo, echo_error, is_drawable
-from holdfast.cli.terminal.renderer import Renderer, ask_id, settled_id
+from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
-from holdfast.client.updates import Away, Back, LiveLine, Seen
+from holdfast.client.updates import Away, Back, LiveLine, Seen, ask_id, settled_id
 from holdfast.host.known_secrets import known_secrets
 from holdfast.racing import race
 from holdfast.redaction import Redactor, without_keys

@@ -33,7 +33,7 @@ from holdfast.cli.chat.picker import Picker
 from holdfast.cli.chat.reflow import ReflowRenderer, rewraps_lines
 from holdfast.cli.lone_escape import LoneEscape
 from holdfast.cli.terminal.output import colored, write_all
-from holdfast.cli.terminal.renderer import AskEvent
+from holdfast.client.updates import AskEvent
 
 LINES_WAITING_MAX = 64
 REDRAW_S = 0.08

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
-from holdfast.cli.terminal.renderer import settled_id
 from holdfast.client.errors import ClientError, Refused
+from holdfast.client.updates import settled_id
 from holdfast.values import NOT_CREATED
 
 if TYPE_CHECKING:

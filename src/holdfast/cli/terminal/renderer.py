@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from holdfast import events as e
 from holdfast.catalog import frames_for
@@ -11,32 +11,15 @@ from holdfast.cli.terminal.answer_text import AnswerText
 from holdfast.cli.terminal.phrases import ending_text, redone_words, switch_words, tool_words
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
-from holdfast.client.updates import Away, LiveLine
+from holdfast.client.updates import AskEvent, Away, LiveLine, ask_id, settled_id
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.folds.entries import saved_words
 from holdfast.safe_text import safe, safe_line
 
-AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
 TOOL_CHARS_MAX = 60
 SILENT_S = 3  # a model that says nothing for so long is not called answering
 TRIES_TOLD = 8  # some ten seconds
-
-
-def ask_id(asked: AskEvent) -> str:
-    """The id by which it is answered."""
-    return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
-
-
-def settled_id(event: e.Event) -> str:
-    """The id of the ask that the event settles; empty if it settles none."""
-    match event:
-        case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
-            return event.approval_id
-        case e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
-            return event.question_id
-        case _:
-            return ""
 
 
 @dataclass(slots=True)
