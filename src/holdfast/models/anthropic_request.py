@@ -26,9 +26,11 @@ from holdfast.models.wire import (
     Blobs,
     Json,
     WireRequest,
+    array_of,
     effort_of,
     fitting_id,
     is_at,
+    is_text,
     messages_of,
     post,
     sampling_of,
@@ -44,6 +46,7 @@ SCHEMA_HOST = "anthropic.com"
 TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _EPHEMERAL = {"type": "ephemeral"}
+_USER, _ASSISTANT = b'{"role":"user","content":[%b]}', b'{"role":"assistant","content":[%b]}'
 
 
 def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
@@ -143,24 +146,49 @@ def _may_budget(messages: Sequence[Message], target: Target) -> bool:
     return True
 
 
-def _messages(request: ModelRequest, target: Target, blobs: Blobs) -> list[Json]:
-    turns: list[tuple[str, list[Json]]] = []
+def _messages(request: ModelRequest, target: Target, blobs: Blobs) -> msgspec.Raw:
+    key = f"anthropic {target.name}"
+    turns: list[list[Message]] = []
     for message in messages_of(request):
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        blocks = _blocks(message, target, blobs)
-        if turns and turns[-1][0] == role:
-            turns[-1][1].extend(blocks)
-        elif blocks:
-            turns.append((role, blocks))
-    if turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_block(ShownText(NO_TEXT))]))  # a conversation begins with the user
-    for role, blocks in turns:
-        if role == "user":
+        is_said = isinstance(message, AssistantMessage)
+        if turns and isinstance(turns[-1][0], AssistantMessage) == is_said:
+            turns[-1].append(message)
+        elif not is_said or _encoded(message, target, blobs=blobs, key=key):
+            turns.append([message])
+    from_user = [at for at, turn in enumerate(turns) if not isinstance(turn[0], AssistantMessage)]
+    marked = frozenset(from_user[-CACHED_MESSAGES:])
+    encoded: list[bytes] = []
+    if isinstance(turns[0][0], AssistantMessage):  # a conversation begins with the user
+        encoded.append(_USER % msgspec.json.encode(_block(ShownText(NO_TEXT))))
+    for at, turn in enumerate(turns):
+        if len(turn) > 1:
             # Tool results come first in a user's turn.
-            blocks.sort(key=lambda block: block["type"] != "tool_result")
-    for _, blocks in [turn for turn in turns if turn[0] == "user"][-CACHED_MESSAGES:]:
-        blocks[-1]["cache_control"] = _EPHEMERAL
-    return [{"role": role, "content": blocks} for role, blocks in turns]
+            turn.sort(key=_is_from_user)
+        blocks = [_encoded(message, target, blobs=blobs, key=key) for message in turn]
+        if at in marked:
+            blocks[-1] = _marked(_blocks(turn[-1], target, blobs))
+        encoded.append((_ASSISTANT if isinstance(turn[0], AssistantMessage) else _USER) % b",".join(blocks))
+    return array_of(encoded)
+
+
+def _is_from_user(message: Message) -> bool:
+    return isinstance(message, UserMessage)
+
+
+def _encoded(message: Message, target: Target, *, blobs: Blobs, key: str) -> bytes:
+    """The JSON of the message's blocks, without the brackets around them."""
+    known = message.encoded.get(key)
+    if known is None:
+        known = msgspec.json.encode(_blocks(message, target, blobs))[1:-1]
+        if is_text(message):
+            message.encoded[key] = known
+    return known
+
+
+def _marked(blocks: list[Json]) -> bytes:
+    """The same with a cache breakpoint on the last block."""
+    blocks[-1]["cache_control"] = _EPHEMERAL
+    return msgspec.json.encode(blocks)[1:-1]
 
 
 def _blocks(message: Message, target: Target, blobs: Blobs) -> list[Json]:
