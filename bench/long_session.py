@@ -22,7 +22,7 @@ from restart import configure, conversation, serving
 
 async def fill(path: Path, *, messages: int) -> int:
     """A store with one long session; how many events it has."""
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     store = await SqliteStore.open(path)
     fence = await store.claim("long")
     for nth in range(messages // 2):

@@ -21,7 +21,7 @@ import uvloop
 
 from load import WHATS, Server, Way, at_once, holdfast, lines, script
 
-ALL = "burst,paced,stream,readers,memory,sessions,start"
+ALL = "burst,paced,stream,readers,memory,start"
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -115,27 +115,6 @@ async def memory(server: Server) -> None:
             await (await http.post(f"{server.url}/v1/runs/{run_id}/stop")).read()
 
 
-async def sessions(server: Server) -> None:
-    """List and search among 10,000 sessions."""
-    async with aiohttp.ClientSession() as http:
-
-        async def make(numbers: range) -> None:
-            for n in numbers:
-                body = b'{"title":"invoice %d of the harbour"}' % n
-                await (await http.post(f"{server.url}/api/sessions", data=body)).read()
-
-        await asyncio.gather(*(make(range(k * 1250, k * 1250 + 1250)) for k in range(8)))
-        for what, path in (("list", "?limit=50"), ("search", "?q=invoice+harbour&limit=20")):
-            spent: list[float] = []
-            for _ in range(30):
-                began_s = time.perf_counter()
-                async with http.get(f"{server.url}/api/sessions{path}") as answer:
-                    assert (await answer.json())["data"]
-                spent.append(1000 * (time.perf_counter() - began_s))
-            median, worst = statistics.median(spent), max(spent)
-            print(f"{what} among 10,000 sessions: median {median:.1f} ms, worst {worst:.1f}")
-
-
 async def start(folder: Path, model_url: str) -> None:
     """From the command to the first good /health."""
     spent: list[float] = []
@@ -175,8 +154,6 @@ async def measure(folder: Path, only: set[str], *, rounds: int, most: int) -> No
             if "readers" in only:
                 for count in (1, 10, 100, 1000):
                     await readers(server, count)
-            if "sessions" in only:
-                await sessions(server)
 
 
 async def compare(ways: list[Way], only: set[str], *, rounds: int, most: int) -> None:
