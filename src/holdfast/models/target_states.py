@@ -200,7 +200,7 @@ class TargetStates:
 
     def breaker(self, target: Target) -> Breaker:
         """The target's breaker."""
-        return self._breakers.get(breaker_note(target), _CLOSED)
+        return self._breakers.get(breaker_note(target), _CLOSED) if self._breakers else _CLOSED
 
     def gate_wait_ms(self, target: Target) -> int:
         """How long the gate stays closed."""
@@ -304,8 +304,7 @@ class TargetStates:
     @contextmanager
     def attempting(self, target: Target) -> Generator[None]:
         """Make an attempt. If the breaker is open and there is no probe yet, others wait for this one."""
-        key = breaker_note(target)
-        if not self.breaker(target).cooldown_ms or key in self._probes:
+        if not self.breaker(target).cooldown_ms or (key := breaker_note(target)) in self._probes:
             yield
             return
         self._probes[key] = probe = object()
@@ -329,6 +328,8 @@ class TargetStates:
 
     def progressed(self, target: Target) -> None:
         """Note that an attempt makes progress, so that calls waiting for the target continue."""
+        if not (self._breakers or self._probes):
+            return
         key = breaker_note(target)
         self._probes.pop(key, None)  # it has found out, however long its answer takes
         breaker = self._breakers.get(key, _CLOSED)

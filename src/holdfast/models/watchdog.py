@@ -21,7 +21,7 @@ from holdfast.decisions.deadlines import (
     wake,
 )
 from holdfast.interfaces.system_clock import steady_s
-from holdfast.model_events import ModelEvent
+from holdfast.model_events import PIECES, ModelEvent
 
 
 class Watchdog:
@@ -98,11 +98,11 @@ class Watchdog:
 
     def observe(self, event: ModelEvent) -> None:
         """Note a model event."""
-        sign = sign_of(event)
-        if sign is Sign.PROGRESS:
-            self.progressed()
+        if self._streaming and isinstance(event, PIECES):
+            if event.text:
+                self.progress_s = self._now_s()
         else:
-            self.sign(sign)
+            self.sign(sign_of(event))
 
     def sign(self, sign: Sign) -> None:
         """Note a sign of life."""
