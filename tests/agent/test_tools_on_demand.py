@@ -1,6 +1,7 @@
 """Tools on demand: two tools find and call them, and everything else sees the inner call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
 from holdfast.folds.context import context_for
 from holdfast.folds.transcript import fold
-from holdfast.interfaces.tool import ToolTraits
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
 from holdfast.runner.asks import ApprovalVerdict
@@ -20,6 +22,7 @@ from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.on_demand import declared, found, listed, with_finder
+from holdfast.tools.read_result import NO_OUTPUT, ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.job_tools import ShellKill
@@ -170,6 +173,35 @@ async def test_bad_inner_arguments_get_an_error_that_lists_what_is_allowed() -> 
         inner, outer = tool_ends(await world.until("s", e.RunEnded))
     assert "Expected: job_id (string of at least 1 characters)" in inner.result
     assert "Expected: name (string of at least 1 characters); arguments (object, optional)" in outer.result
+
+
+class Long(Effect):
+    """Returns the beginning of a text, and names the whole."""
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        blob = await call.blobs.put_blob(str(args["text"]).encode())
+        return ToolResult("the beginning", blob=blob)
+
+
+async def test_the_rest_of_a_long_result_can_be_read_in_the_same_session_only() -> None:
+    """P11: the name of a blob doesn't give access to it."""
+    text, store = "0123456789" * 3_000, MemoryStore()
+    read_only = ToolTraits(read_only=True)
+    blob = sha256(text.encode()).hexdigest()
+    rest = call("read_result", {"blob": blob, "first_char": 9})
+    script = [[CallTool("long", {"text": text})], [rest], [Say("done")], [rest], [Say("done")]]
+    async with (
+        ChaosServer(*script) as chaos,
+        process(chaos, Long("long", [], read_only), ReadResult(store), store=store) as world,
+    ):
+        await send(world)
+        first, read = tool_ends(await world.until("s", e.RunEnded))
+        await send(world, session_id="other")
+        (other,) = tool_ends(await world.until("other", e.RunEnded))
+    assert f'"blob": "{first.blob}"' in first.advice
+    assert read.result.startswith("9012345678")
+    assert read.result.endswith("[9,991 more characters: call it again with first_char 20009]")
+    assert other.result == NO_OUTPUT
 
 
 async def test_a_run_that_names_a_rare_tool_declares_it() -> None:

@@ -42,6 +42,7 @@ from holdfast.policy.tool_names import (
     DELEGATE,
     FIND_TOOLS,
     PROPOSE_SKILL,
+    READ_RESULT,
     REMEMBER,
     tool_kind,
 )
@@ -86,6 +87,7 @@ MODE_CHANGED = (
 )
 CLIENT_IN_PLAN_MODE = "Not run: the session is in plan mode, where you can only read."
 USED_UP = "Not run: {name} failed {times}, so this run can't call it any more. Continue without it."
+READ_ON = '[Read the rest with read_result {{"blob": "{blob}", "first_char": …}}.]'
 CHANGED = "The action has changed since it was approved, so it needs a new approval."
 
 
@@ -184,6 +186,9 @@ class ToolCalls:
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
         await self._people.withdraw(call.asked.tool_call_id)
+        if result.blob and self.tools.get(READ_RESULT) is not None:
+            read_on = READ_ON.format(blob=result.blob)
+            result = replace(result, advice="\n".join(filter(None, [result.advice, read_on])))
         try:
             shown = await self._with_guides(call.asked, result)
         except asyncio.CancelledError:

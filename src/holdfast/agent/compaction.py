@@ -143,11 +143,15 @@ def has_something_to_compact(view: SharedFold) -> bool:
     return any(isinstance(entry, Text | ToolCard) for entry in shown)
 
 
+def is_trimmed(view: SharedFold) -> bool:
+    """Whether old tool results were removed from what the model sees."""
+    shortened = view.transcript.shortened.values()
+    return any(isinstance(one.event, e.ContextTrimmed) and one.reverted is None for one in shortened)
+
+
 def with_reader(tools: Registry, view: SharedFold, deps: AgentDeps) -> Registry:
     """Return the tools with `read_result`, if something was trimmed."""
-    shortened = view.transcript.shortened.values()
-    is_trimmed = any(isinstance(one.event, e.ContextTrimmed) and one.reverted is None for one in shortened)
-    if not is_trimmed or tools.get(READ_RESULT) is not None:
+    if tools.get(READ_RESULT) is not None or not is_trimmed(view):
         return tools
     from holdfast.tools.read_result import ReadResult  # few runs need it
 

@@ -1,12 +1,12 @@
 """The tools of a run: those that it can use, and those of them that are declared to its model."""
 
-from holdfast.agent.compaction import with_reader
+from holdfast.agent.compaction import is_trimmed, with_reader
 from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.run_hooks import unused_tools
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
-from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
+from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS, READ_RESULT
 from holdfast.tools.on_demand import Declared, declared, listed, with_finder
 from holdfast.tools.registry import Registry
 
@@ -31,6 +31,8 @@ def declared_to(run: Run, view: SharedFold, tools: Registry) -> Declared:
         left_out.add(ASK_USER)
     known = view.transcript.context
     kept = known.tools if known is not None and not known.broken else ()
+    if is_trimmed(view):
+        kept = (*kept, READ_RESULT)  # the notes in place of what was removed name it
     others = [tool.name for tool in run.client_tools]
     return declared(tools, named={*run.settings.tools, *kept}, left_out=left_out, others=others)
 

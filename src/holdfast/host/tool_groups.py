@@ -25,6 +25,7 @@ from holdfast.tools.built_in import built_in_tools, shell_of
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.on_demand import GROUP, CallTool, FindTools
+from holdfast.tools.read_result import ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.command_reader import CommandReader
@@ -95,7 +96,7 @@ def tools_with_store(
 ) -> Mapping[str, Sequence[Tool]]:
     """The tools that use the store, by group."""
     memories = Memories(store, clock)
-    tools: list[Tool] = [SearchSessions(store), ReadSkill(skills, store, memories)]
+    tools: list[Tool] = [SearchSessions(store), ReadResult(store), ReadSkill(skills, store, memories)]
     if settings.agent.memory != "off":
         tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
     search = settings.web_search
