@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agent.world import CrashingStore, Effect, either, ending, process, send, tool_ends
 from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
-from holdfast.agent.calls import STOPPED
+from holdfast.agent.running_call import STOPPED
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import JournalError

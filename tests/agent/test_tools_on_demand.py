@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -73,7 +73,7 @@ async def test_a_tool_is_found_called_and_recorded_as_itself() -> None:
     inner = asked(log)[1]
     assert (inner.name, inner.args, inner.via, inner.owner) == ("paint", {"n": 1}, CALL_TOOL, "holdfast")
     assert receiver == ["paint {'n': 1}"]
-    (again,) = messages(third)[-2]["tool_calls"]
+    (again,) = cast("list[dict[str, object]]", messages(third)[-2]["tool_calls"])
     assert again["function"] == {
         "name": CALL_TOOL,
         "arguments": '{"name":"paint","arguments":{"n":1}}',

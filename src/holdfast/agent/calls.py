@@ -25,7 +25,7 @@ from holdfast.agent.policy import mode_in
 from holdfast.agent.remembering import Remembering
 from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads
 from holdfast.agent.runlog import RunLog
-from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
+from holdfast.agent.running_call import NOBODY, NOT_STARTED, RunningCall, answer_to, stopped
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.skills import SkillProposals
 from holdfast.agent.tool_set import usable
@@ -61,8 +61,6 @@ _log = logging.getLogger(__name__)
 
 _NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # call, position in the answer, tool
 
-STOPPED = "Stopped while it ran; whether it took effect is unknown."
-NOT_STARTED = "Not run: the run was stopped first."
 UNKNOWN = (
     "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
     "Find out what happened before you repeat it."
@@ -600,10 +598,3 @@ def _settled_result(ask: AskStatus) -> ToolResult | None:
             return ToolResult("No one approved this in time, so it wasn't done.", ok=False, ending="expired")
         case _:
             return _not_run(NOT_STARTED)
-
-
-def stopped(*, begun: bool) -> ToolResult:
-    """The result of a tool call that a stop interrupted or kept from starting."""
-    if begun:
-        return ToolResult(STOPPED, ok=False, ending="killed")
-    return ToolResult(NOT_STARTED, ok=False, ending="not_started")

@@ -14,12 +14,14 @@ from holdfast.agent.asks import Asks
 from holdfast.agent.runlog import RunLog
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.journal import Blobs
-from holdfast.interfaces.tool import NobodyAnswered
+from holdfast.interfaces.tool import NobodyAnswered, ToolResult
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.ask import AskUserArgs
 
 OUTPUT_CHARS_MAX = 256 * 1024
+STOPPED = "Stopped while it ran; whether it took effect is unknown."
+NOT_STARTED = "Not run: the run was stopped first."
 NOBODY = "No one can answer, because this run is unattended."
 
 
@@ -107,3 +109,10 @@ def answer_to(ask: AskStatus) -> str:
     if ask.reason:
         raise NobodyAnswered(f"This wasn't answered: {ask.reason}", ending="denied")
     return ask.answer
+
+
+def stopped(*, begun: bool) -> ToolResult:
+    """The result of a tool call that a stop interrupted or kept from starting."""
+    if begun:
+        return ToolResult(STOPPED, ok=False, ending="killed")
+    return ToolResult(NOT_STARTED, ok=False, ending="not_started")

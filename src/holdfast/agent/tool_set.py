@@ -7,7 +7,7 @@ from holdfast.agent.run_hooks import unused_tools
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
 from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS, READ_RESULT
-from holdfast.tools.on_demand import Declared, declared, listed, with_finder
+from holdfast.tools.on_demand import DeclaredTools, declared, listed, with_finder
 from holdfast.tools.registry import Registry
 
 OUTAGE = "unavailable tools"
@@ -20,7 +20,7 @@ def usable(view: SharedFold, run: Run, deps: AgentDeps, *, session_id: str) -> R
     return with_finder(offered(tools, run, view.session, deps=deps))
 
 
-def declared_to(run: Run, view: SharedFold, tools: Registry) -> Declared:
+def declared_to(run: Run, view: SharedFold, tools: Registry) -> DeclaredTools:
     """Return the tools that are declared to the model.
 
     A rarely used tool is declared if the run's settings name it. It stays declared in a session that began
@@ -37,7 +37,7 @@ def declared_to(run: Run, view: SharedFold, tools: Registry) -> Declared:
     return declared(tools, named={*run.settings.tools, *kept}, left_out=left_out, others=others)
 
 
-def tool_facts(shown: Declared, tools: Registry) -> dict[str, str]:
+def tool_facts(shown: DeclaredTools, tools: Registry) -> dict[str, str]:
     """Return what the model should know about the tools besides their declarations, by name."""
     names = listed(shown.hidden)
     text = f"- More tools: {names}. {FIND_TOOLS} returns their arguments, {CALL_TOOL} calls them."

@@ -24,7 +24,7 @@ from holdfast.sandbox.sandbox import Sandbox
 from holdfast.tools.built_in import built_in_tools, shell_of
 from holdfast.tools.memory.memories import Memories
 from holdfast.tools.memory.tools import ReadNotes, Remember
-from holdfast.tools.on_demand import GROUP, CallTool, FindTools
+from holdfast.tools.on_demand import GROUP, CallFoundTool, FindTools
 from holdfast.tools.read_result import ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
@@ -61,7 +61,7 @@ def open_all(
         protected=world.protected,
         watchdog=world.watchdog,
     )
-    for group, tools in {"built_in": built_in, **further(), GROUP: [FindTools(), CallTool()]}.items():
+    for group, tools in {"built_in": built_in, **further(), GROUP: [FindTools(), CallFoundTool()]}.items():
         registry.put(group, tools)
     shell = os.path.basename(shell_of(world.environment))  # noqa: PTH119  # a name, not a look at files
     return OpenedTools(confiner, CommandReader(), world.environment, shell)

@@ -250,7 +250,8 @@ class AnswerWriter:
 
 def _inner(args: Mapping[str, Any]) -> tuple[str, dict[str, Any], str] | None:
     """Return the name, arguments and bad arguments of the call in these; None if they have none."""
-    name, given = args.get("name"), args.get("arguments") or {}
+    name = args.get("name")
+    given: object = args.get("arguments") or {}
     if not isinstance(name, str) or not name or args.keys() - {"name", "arguments"}:
         return None
     if isinstance(given, dict):

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
-from holdfast.agent.calls import stopped
 from holdfast.agent.child_asks import passing_on
 from holdfast.agent.children import Children, append, tell_parent
 from holdfast.agent.deps import AgentDeps
@@ -24,6 +23,7 @@ from holdfast.agent.offers import missing, names_in, needs_of
 from holdfast.agent.policy import mode_limit
 from holdfast.agent.run_hooks import after_turn
 from holdfast.agent.runlog import RunLog, Unwritable
+from holdfast.agent.running_call import stopped
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.events.modes import mode_set
 from holdfast.folds.asks import calls_of, withdrawn

@@ -12,7 +12,7 @@ from typing_extensions import override
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import CALL_TOOL, FIND_TOOLS, MCP_PREFIX
-from holdfast.tools.arguments import arguments_hash, spec_of
+from holdfast.tools.arguments import arguments_hash, mapping, spec_of
 from holdfast.tools.registry import Registry
 from holdfast.values import Action
 
@@ -57,7 +57,7 @@ class FindTools(Tool):
         return ToolResult("This only works inside an agent run.", ok=False)
 
 
-class CallTool(Tool):
+class CallFoundTool(Tool):
     """Calls another tool. A valid call is recorded as one of that tool, so only invalid ones get here."""
 
     args_type = CallToolArgs
@@ -73,7 +73,7 @@ class CallTool(Tool):
         return ToolResult(f"Name the tool to call. {FIND_TOOLS} lists them.", ok=False)
 
 
-class Declared(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True):
     """The tools of a run: those that are declared to the model, and those that it can find."""
 
     specs: tuple[ToolSpec, ...]
@@ -89,7 +89,9 @@ def with_finder(tools: Registry) -> Registry:
     """The registry with the two tools, if one of its tools is rarely used."""
     if tools.get(FIND_TOOLS) is not None or not any(tool.spec.on_demand for tool in tools.all()):
         return tools
-    return tools if tools.get(CALL_TOOL) is not None else tools.with_group(GROUP, [FindTools(), CallTool()])
+    return (
+        tools if tools.get(CALL_TOOL) is not None else tools.with_group(GROUP, [FindTools(), CallFoundTool()])
+    )
 
 
 def declared(
@@ -98,18 +100,20 @@ def declared(
     named: Collection[str] = (),
     left_out: Collection[str] = (),
     others: Iterable[str] = (),
-) -> Declared:
+) -> DeclaredTools:
     """Choose what to declare: all but the rarely used tools that aren't `named`.
 
     All of them are, if the two tools are missing or a client's tool (`others`) has the name of one.
     """
     specs = [tool.spec for tool in tools.all() if tool.spec.name not in left_out]
     ways = {FIND_TOOLS, CALL_TOOL}
-    can_hide = isinstance(tools.get(CALL_TOOL), CallTool) and isinstance(tools.get(FIND_TOOLS), FindTools)
+    can_hide = isinstance(tools.get(CALL_TOOL), CallFoundTool) and isinstance(
+        tools.get(FIND_TOOLS), FindTools
+    )
     hidden = tuple([spec for spec in specs if spec.on_demand and spec.name not in named])
     if not hidden or not can_hide or not ways.isdisjoint(others):
-        return Declared(tuple([spec for spec in specs if spec.name not in ways or not can_hide]))
-    return Declared(tuple([spec for spec in specs if not spec.on_demand or spec.name in named]), hidden)
+        return DeclaredTools(tuple([spec for spec in specs if spec.name not in ways or not can_hide]))
+    return DeclaredTools(tuple([spec for spec in specs if not spec.on_demand or spec.name in named]), hidden)
 
 
 def listed(specs: Sequence[ToolSpec]) -> str:
@@ -160,8 +164,7 @@ def _words(text: str) -> set[str]:
 
 
 def _score(spec: ToolSpec, words: set[str]) -> int:
-    properties = spec.schema.get("properties")
-    arguments = " ".join(properties) if isinstance(properties, dict) else ""
+    arguments = " ".join(mapping(spec.schema.get("properties")))
     in_name, in_text = _words(spec.name), _words(f"{spec.description} {arguments}")
     return sum(3 if _fits(word, in_name) else 1 if _fits(word, in_text) else 0 for word in words)
 
