@@ -387,9 +387,11 @@ def _said_by(person: Person, silent: RunView | None) -> UserMessage:
 def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, run: RunView) -> None:
     if isinstance(entry, ToolCard):
         target = entry.target if entry.opaque else ""
-        name, args, bad_args = entry.name, entry.args, entry.bad_args
+        name, bad_args = entry.name, entry.bad_args
+        args: dict[str, object] = entry.args
         if via := run.via.get(entry.tool_call_id):  # as the model called it
-            name, args, bad_args = via, {"name": name, "arguments": bad_args or args}, ""
+            args = {"name": name, "arguments": bad_args or args}
+            name, bad_args = via, ""
         asked = AskedTool(entry.tool_call_id, name, args, bad_args, entry.opaque, target)
         answer.items.append(asked)
         answer.cards.append(entry)
