@@ -70,12 +70,13 @@ async def compact(view: SharedFold, log: RunLog, deps: AgentDeps, *, tokens: int
     If no model can summarize it, the run continues with all of it.
     """
     failed_at = view.transcript.uncompacted_tokens
-    if failed_at and tokens < failed_at + RETRIED_AFTER * deps.context_window:
+    window = _window(view, log, deps)
+    if failed_at and tokens < failed_at + RETRIED_AFTER * window:
         return False
-    if await _trim(view, log, tokens=tokens, goal=int(TRIMMED_TO * deps.context_window), deps=deps):
+    if await _trim(view, log, tokens=tokens, goal=int(TRIMMED_TO * window), window=window):
         return True
-    entries = _older(view, log.run_id, kept_chars=_kept_chars(deps))
-    earlier = _earlier(view, log.run_id, room_chars=_kept_chars(deps))
+    entries = _older(view, log.run_id, kept_chars=_kept_chars(window))
+    earlier = _earlier(view, log.run_id, room_chars=_kept_chars(window))
     if not entries or sum(map(_chars, entries)) + len(earlier) < SUMMARIZED_CHARS_MIN:
         return False
     summary = await _summarize(view, log, deps, entries=entries, ask=ASK)
@@ -103,15 +104,16 @@ async def compact_overflow(view: SharedFold, log: RunLog, deps: AgentDeps, *, to
     At least half of it goes, because the window may be smaller than we think. If no model can summarize it,
     an extract takes its place.
     """
-    goal = min(int(TRIMMED_TO * deps.context_window), tokens // 2)
-    if await _trim(view, log, tokens=tokens, goal=goal, deps=deps):
+    window = _window(view, log, deps)
+    goal = min(int(TRIMMED_TO * window), tokens // 2)
+    if await _trim(view, log, tokens=tokens, goal=goal, window=window):
         return True
-    entries = _older(view, log.run_id, kept_chars=_kept_chars(deps))
+    entries = _older(view, log.run_id, kept_chars=_kept_chars(window))
     if not entries:
         return False
     summary = await _summarize(view, log, deps, entries=entries, ask=ASK)
     if isinstance(summary, NoAnswer):
-        room_chars = _kept_chars(deps) // 2
+        room_chars = _kept_chars(window) // 2
         earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
         text = EXTRACT + earlier + _as_text(entries, room_chars - len(earlier))
         summary = _Summary(text, failure=summary.failure.text)
@@ -158,11 +160,11 @@ def with_reader(tools: Registry, view: SharedFold, deps: AgentDeps) -> Registry:
     return tools.with_group(READ_RESULT, [ReadResult(deps.store)])
 
 
-async def _trim(view: SharedFold, log: RunLog, *, tokens: int, goal: int, deps: AgentDeps) -> bool:
+async def _trim(view: SharedFold, log: RunLog, *, tokens: int, goal: int, window: int) -> bool:
     """Remove the largest old tool results, the oldest first; False if that alone doesn't reach the goal."""
     runs = view.transcript.runs
     sizes: dict[int, tuple[ToolCard, int]] = {}
-    for entry in _older(view, log.run_id, kept_chars=_kept_chars(deps)):
+    for entry in _older(view, log.run_id, kept_chars=_kept_chars(window)):
         if isinstance(entry, ToolCard) and entry.state == "ended" and not entry.trimmed_seq:
             saved = tool_message(entry, runs[entry.run_id]).tokens - trimmed_message(entry).tokens
             if saved * CHARS_PER_TOKEN >= TRIMMED_CHARS_MIN:
@@ -268,8 +270,12 @@ def _files(transcript: Transcript, upto_seq: int) -> str:
     return FILES + "\n".join(lines) if lines else ""
 
 
-def _kept_chars(deps: AgentDeps) -> int:
-    return int(KEPT * deps.context_window * CHARS_PER_TOKEN)
+def _window(view: SharedFold, log: RunLog, deps: AgentDeps) -> int:
+    return deps.window_of(view.run(log.run_id).settings.model)
+
+
+def _kept_chars(window: int) -> int:
+    return int(KEPT * window * CHARS_PER_TOKEN)
 
 
 def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:

@@ -57,7 +57,8 @@ class AgentDeps:
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None
-    context_window: int = 200_000
+    context_window: int = 200_000  # of the smallest target
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])  # of each target, by name
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
     answer_bytes_max: int = ANSWER_BYTES_MAX
@@ -91,6 +92,10 @@ class AgentDeps:
     async def until_opened(self) -> bool:
         """Wait until the tools are open and the sandbox tested; False if that fails and the server ends."""
         return self.opened is None or await self.opened()
+
+    def window_of(self, model: str) -> int:
+        """Return the window for a run that names this target; any target can answer one that names none."""
+        return self.windows.get(model, self.context_window)
 
     def trusts(self, workspace: Path) -> bool:
         """Return whether protected files there can be trusted, because no command created them. Blocks."""

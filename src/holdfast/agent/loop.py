@@ -104,7 +104,8 @@ async def _turns(
         tools = usable(view, run, deps, session_id=log.session_id)
         request = await _request(context, tools, messages=messages, ask=ask, added=added)
         tokens = request.input_tokens
-        if tokens > NEAR * deps.context_window and await compact(view, log, deps, tokens=tokens):
+        window = deps.window_of(run.settings.model)
+        if tokens > NEAR * window and await compact(view, log, deps, tokens=tokens):
             continue
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         if (outcome := _outcome_of(answer, view, run)) is not None:

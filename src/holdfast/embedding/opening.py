@@ -50,6 +50,7 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
             workspace=await asyncio.to_thread(parts.workspace.resolve),
             instructions=parts.instructions,
             context_window=min(target.context_window for target in targets),
+            windows={target.name: target.context_window for target in targets},
             budget=parts.budget,
             secrets=redactor,
             on_ask=parts.on_ask,

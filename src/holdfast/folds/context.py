@@ -12,7 +12,7 @@ from holdfast.events import ContextNoted
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.feature_folds import after_summary
 from holdfast.folds.run_view import RunView
-from holdfast.folds.transcript import Transcript, output
+from holdfast.folds.transcript import Shortened, Transcript, output
 from holdfast.messages import (
     AskedTool,
     AssistantMessage,
@@ -225,6 +225,25 @@ def pinned_message(transcript: Transcript, id_: str) -> PinnedMessage | None:
         return None
     text = output(transcript, id_)
     return PinnedMessage(run.ending.seq, text, is_person=False) if text.strip() else None
+
+
+def without(transcript: Transcript, shortened_seq: int) -> Transcript:
+    """Return the transcript as it would be if someone reverted this compaction or trimming."""
+
+    def whole(entry: Entry) -> Entry:
+        if isinstance(entry, ToolCard) and entry.trimmed_seq == shortened_seq:
+            return replace(entry, trimmed_seq=0)
+        is_it = isinstance(entry, Notice) and entry.seq == shortened_seq
+        return replace(entry, is_reverted=True) if is_it else entry
+
+    return replace(transcript, entries=[whole(entry) for entry in transcript.entries])
+
+
+def shortened_now(transcript: Transcript) -> dict[int, Shortened]:
+    """Return the compactions and trimmings by their seq, without those that a rewind removed."""
+    seqs = {entry.seq for entry in transcript.entries if isinstance(entry, Notice)}
+    seqs |= {entry.trimmed_seq for entry in transcript.entries if isinstance(entry, ToolCard)}
+    return {seq: one for seq, one in transcript.shortened.items() if seq in seqs}
 
 
 def _with_saved_files(

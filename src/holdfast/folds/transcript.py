@@ -17,6 +17,7 @@ from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.feature_folds import KEPT
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
+from holdfast.folds.run import Tally
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
 from holdfast.values import HistoryMessage, RunSettings, SavedFile
 
@@ -55,6 +56,11 @@ class Transcript(Struct):
     context: "SystemContext | None" = None  # rewinds don't change it
     shortened: "dict[int, Shortened]" = field(default_factory=dict[int, "Shortened"])  # by the event's seq
     pins: dict[str, None] = field(default_factory=dict[str, None])  # ids of messages, and of runs: answers
+    pinned_seq: int = 0  # of the last pin or unpin
+    # Of the last compaction, trimming, revert or rewind: an earlier usage doesn't give today's size.
+    reshaped_seq: int = 0
+    used: tuple[int, e.Usage] | None = None  # by the last call that answered, with its seq
+    summary_use: tuple[str, Tally] | None = None  # by the last other call, with its id
     uncompacted_tokens: int = 0  # of the context when a summary failed; 0 if another one succeeded since
     undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
@@ -90,6 +96,7 @@ class Shortened(Struct):
     """A compaction or trimming, and who reverted it, if someone did."""
 
     event: e.ContextCompacted | e.ContextTrimmed
+    used: Tally | None = None  # by the call that wrote the summary
     reverted: e.ContextReverted | None = None
 
 
@@ -305,8 +312,9 @@ def _superseded(transcript: Transcript, seq: int, event: e.AttemptSuperseded) ->
     _of_run(transcript, seq, event)
 
 
-def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
+def _rewound(transcript: Transcript, seq: int, event: e.SessionRewound) -> None:
     to_seq, undo = event.to_seq, event.undo
+    transcript.reshaped_seq = seq
     if undo is not None and undo.redoes:
         if not undo.keeps_log:
             _bring_back(transcript, undo.redoes)
@@ -369,14 +377,15 @@ def _noted(transcript: Transcript, seq: int, event: e.ContextNoted) -> None:
 
 
 def _compacted(transcript: Transcript, seq: int, event: e.ContextCompacted) -> None:
-    transcript.shortened[seq] = Shortened(event)
-    _break(transcript, "compaction")
+    by, used = transcript.summary_use or ("", None)
+    transcript.shortened[seq] = Shortened(event, used if by == event.call_id else None)
+    _break(transcript, seq, "compaction")
     _of_run(transcript, seq, event)
 
 
 def _trimmed(transcript: Transcript, seq: int, event: e.ContextTrimmed) -> None:
     transcript.shortened[seq] = Shortened(event)
-    _break(transcript, "trimming")
+    _break(transcript, seq, "trimming")
     _of_run(transcript, seq, event)
     for result in event.results:
         run = transcript.runs.get(result.run_id)
@@ -386,19 +395,20 @@ def _trimmed(transcript: Transcript, seq: int, event: e.ContextTrimmed) -> None:
     transcript.entries = transcript.entries[:]
 
 
-def _break(transcript: Transcript, why: str) -> None:
+def _break(transcript: Transcript, seq: int, why: str) -> None:
     """Note that the messages for the model have changed, so that prompt caches can't help."""
+    transcript.reshaped_seq = seq
     transcript.uncompacted_tokens = 0
     if transcript.context is not None:
         transcript.context = replace(transcript.context, broken=why)
 
 
-def _reverted(transcript: Transcript, _: int, event: e.ContextReverted) -> None:
+def _reverted(transcript: Transcript, seq: int, event: e.ContextReverted) -> None:
     shortened = transcript.shortened.get(event.reverted_seq)
     if shortened is None or shortened.reverted is not None:
         return
     shortened.reverted = event
-    _break(transcript, "revert")
+    _break(transcript, seq, "revert")
     for run in transcript.runs.values():
         for entry in run.entries:
             if isinstance(entry, ToolCard) and entry.trimmed_seq == event.reverted_seq:
@@ -413,12 +423,26 @@ def _not_compacted(transcript: Transcript, seq: int, event: e.ContextCompactionF
     _of_run(transcript, seq, event)
 
 
-def _pinned(transcript: Transcript, _: int, event: e.MessagePinned) -> None:
+def _pinned(transcript: Transcript, seq: int, event: e.MessagePinned) -> None:
     transcript.pins[event.message_id or event.answer_of] = None
+    transcript.pinned_seq = seq
 
 
-def _unpinned(transcript: Transcript, _: int, event: e.MessageUnpinned) -> None:
+def _unpinned(transcript: Transcript, seq: int, event: e.MessageUnpinned) -> None:
     transcript.pins.pop(event.message_id or event.answer_of, None)
+    transcript.pinned_seq = seq
+
+
+def _used(transcript: Transcript, seq: int, event: e.Usage) -> None:
+    run = transcript.runs.get(event.run_id)
+    if run is None:
+        return
+    if not run.answers:
+        by, used = transcript.summary_use or ("", Tally())
+        transcript.summary_use = (event.call_id, used if by == event.call_id else Tally())
+        transcript.summary_use[1].add(event)
+    elif not event.estimated:
+        transcript.used = (seq, event)
 
 
 def _keep(transcript: Transcript, seq: int, event: e.Event) -> None:
@@ -469,6 +493,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.ContextReverted: _reverted,
         e.MessagePinned: _pinned,
         e.MessageUnpinned: _unpinned,
+        e.Usage: _used,
         **dict.fromkeys(KEPT, _keep),
     }
 )

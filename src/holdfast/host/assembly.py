@@ -300,6 +300,7 @@ def _agent(
         homes=homes_of(settings),
         background=tools.tasks,
         context_window=min(target.context_window for target in targets),
+        windows={target.name: target.context_window for target in targets},
         turns_max=settings.agent.turns_max,
         children_max=settings.agent.children_max,
         children_depth_max=settings.agent.children_depth_max,
