@@ -251,6 +251,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     runner: RunnerLimits | None = None
     clock: Clock = field(default_factory=SystemClock)
     context_window: int = 200_000
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])
     asks_expire_s: float = 86_400.0
     secrets: Redactor = NO_SECRETS
     title_model: str | None = None
@@ -301,6 +302,7 @@ async def served(
             tools=setting.tools,
             judge=setting.judge,
             context_window=setting.context_window,
+            windows=setting.windows,
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
             title_model=setting.title_model,

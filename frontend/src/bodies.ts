@@ -583,6 +583,83 @@ export interface Forked {
   readonly session?: Forked;
 }
 
+/** What the next model call of a session contains. Each list ends with its newest. */
+export interface ContextShown {
+  readonly session_id: string;
+  readonly last_seq: number;
+  readonly window_tokens: number;
+  readonly fit_tokens: number;
+  readonly used_tokens: number;
+  readonly used_percent: number;
+  readonly estimated: boolean;
+  readonly system_tokens: number;
+  readonly tools_tokens: number;
+  readonly messages_tokens: number;
+  readonly tools: readonly string[];
+  readonly shortened: readonly ShortenedShown[];
+  readonly pins: readonly ContextMessage[];
+  readonly pins_tokens: number;
+  readonly pins_tokens_max: number;
+  readonly messages: readonly ContextMessage[];
+  readonly last_call?: CallTokens;
+  readonly cache_break?: CacheBreak;
+}
+
+/** A compaction or trimming. `summary` replaces the messages, or `results` were removed. */
+export interface ShortenedShown {
+  readonly seq: number;
+  readonly kind: "compaction" | "trimming";
+  readonly at: number;
+  readonly run_id: string;
+  readonly tokens_before: number;
+  readonly tokens_after: number;
+  readonly call_id?: string;
+  readonly cost_usd?: number | null;
+  readonly summary?: string;
+  readonly failure?: string;
+  readonly results?: readonly TrimmedShown[];
+  readonly reverted?: boolean;
+  readonly reverted_by?: string;
+}
+
+/** A tool result that was removed from what the model sees: its tool, and the seq of the call. */
+export interface TrimmedShown {
+  readonly name: string;
+  readonly seq: number;
+  readonly chars: number;
+}
+
+/** A message or an answer that is pinned or can be. */
+export interface ContextMessage {
+  readonly id: string;
+  readonly seq: number;
+  readonly author: "person" | "model";
+  readonly text: string;
+  readonly tokens: number;
+  readonly pinned: boolean;
+  readonly sent: boolean;
+}
+
+/** Tokens of a model call, as the provider counted them. */
+export interface CallTokens {
+  readonly seq: number;
+  readonly at: number;
+  readonly run_id: string;
+  readonly call_id: string;
+  readonly new_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly target?: string;
+  readonly model?: string;
+}
+
+/** Why a call after the first couldn't use the prompt cache: the `reason` of the event `context.set`. */
+export interface CacheBreak {
+  readonly seq: number;
+  readonly at: number;
+  readonly reason: string;
+}
+
 /** A whole session. */
 export interface SessionExport {
   readonly object: "holdfast.session.export";

@@ -1,6 +1,6 @@
 """A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -113,6 +113,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
+
+
+def windows_of(targets: Sequence[Target]) -> dict[str, int]:
+    """Return the window of each target by its name, and of the first target of each model by the model."""
+    windows = {target.name: target.context_window for target in targets}
+    for target in targets:
+        windows.setdefault(target.model, target.context_window)
+    return windows
 
 
 @lru_cache(maxsize=256)

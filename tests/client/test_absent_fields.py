@@ -19,6 +19,8 @@ BackgroundJobShown: job_id run_id command running started_at
 BackgroundOutput: job
 BlobStored: blob bytes media_type
 BudgetShown: key label period limit_usd limit_tokens used_usd used_tokens resets_at
+CacheBreak: seq at reason
+CallTokens: seq at run_id call_id new_tokens cached_tokens output_tokens
 Capabilities: platform implementation version model auth runtime features endpoints
 ApprovalModeShown: mode
 BroughtServersShown: servers renew_s
@@ -27,6 +29,9 @@ ChildList: session_id data
 ChildShown: session_id run_id parent_session_id parent_run_id tool_call_id name depth status
 ClientCallShown: id tool
 ClientToolsShown: client_tools_id
+ContextMessage: id seq author text tokens pinned sent
+ContextShown: session_id last_seq window_tokens fit_tokens used_tokens used_percent estimated system_tokens
+    tools_tokens messages_tokens tools shortened pins pins_tokens pins_tokens_max messages
 DeletedSession: id session_id deleted
 DetailedHealth: status version store active_sessions waiting_sessions open_streams event_loop_lag_ms
     event_loop_lag_worst_ms draining targets open_files
@@ -92,6 +97,7 @@ SessionMade: id session_id title epoch created_at
 SessionPage: data
 SessionLive: session_id server known
 SessionShown: session_id created_at updated_at
+ShortenedShown: seq kind at run_id tokens_before tokens_after
 SkillList: data
 SkillListed: name description category origin trusted
 SkillShown: name description category origin trusted body
@@ -109,6 +115,7 @@ TargetTried: name works ms
 TicketIssued: ticket expires_in_s
 TranscriptPage: session_id data last_seq
 TranscriptRun: run_id message_id first_seq created_ms updated_ms phase answers
+TrimmedShown: name seq chars
 UsageFigures: runs relayed_calls input_tokens cached_tokens output_tokens cost_usd unpriced_calls
 UsageListed: runs relayed_calls input_tokens cached_tokens output_tokens cost_usd unpriced_calls key label
 UsageShown: input_tokens output_tokens total_tokens

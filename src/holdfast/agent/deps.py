@@ -58,7 +58,7 @@ class AgentDeps:
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None
     context_window: int = 200_000  # of the smallest target
-    windows: Mapping[str, int] = field(default_factory=dict[str, int])  # of each target, by name
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])  # by target or model
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
     answer_bytes_max: int = ANSWER_BYTES_MAX
@@ -94,7 +94,7 @@ class AgentDeps:
         return self.opened is None or await self.opened()
 
     def window_of(self, model: str) -> int:
-        """Return the window for a run that names this target; any target can answer one that names none."""
+        """Return the window for a run that names this target or model, or none: any can answer then."""
         return self.windows.get(model, self.context_window)
 
     def trusts(self, workspace: Path) -> bool:

@@ -271,6 +271,69 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET",
+        _ONE + "/context",
+        "context.show",
+        tag="Sessions",
+        summary="Get what the model sees: its size, summaries, pins and the prompt cache.",
+        responses={200: sessions.ContextShown},
+        errors=SESSION_ERRORS,
+        query={"model": "The target whose window counts. Default: that of the last run."},
+    ),
+    Operation(
+        "POST",
+        _ONE + "/context/pin",
+        "context.pin",
+        tag="Sessions",
+        summary=(
+            "Pin a message or an answer, so that summaries keep it word for word. All pins together can fill "
+            "a quarter of the window."
+        ),
+        request=sessions.PinRequest,
+        responses={200: sessions.ContextShown},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
+            404: "session_not_found, message_not_found",
+            409: "pins_too_large, context_changed",
+        },
+        needs_request=True,
+    ),
+    Operation(
+        "POST",
+        _ONE + "/context/unpin",
+        "context.unpin",
+        tag="Sessions",
+        summary="Unpin a message or an answer.",
+        request=sessions.PinRequest,
+        responses={200: sessions.ContextShown},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
+            404: "session_not_found, message_not_found",
+        },
+        needs_request=True,
+    ),
+    Operation(
+        "POST",
+        _ONE + "/context/revert",
+        "context.revert",
+        tag="Sessions",
+        summary=(
+            "Revert the compaction or trimming at `seq`, so that the model sees those messages again. They "
+            "must fit the window."
+        ),
+        request=sessions.RevertRequest,
+        responses={200: sessions.ContextShown},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
+            404: "session_not_found, compaction_not_found",
+            409: "session_busy, already_reverted, context_too_large, context_changed",
+        },
+        needs_request=True,
+    ),
+    Operation(
+        "GET",
         _ONE + "/export",
         "log.export",
         tag="Sessions",

@@ -65,6 +65,25 @@ class CompactRequest(msgspec.Struct):
     client_id: str = ""
 
 
+class PinRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/context/pin and /unpin.
+
+    `id` is the id of a message or, for an answer, of its run.
+    """
+
+    id: str
+
+
+class RevertRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/context/revert.
+
+    `model` is the target that the next message goes to. Its window counts.
+    """
+
+    seq: Annotated[int, msgspec.Meta(ge=1)]
+    model: str = ""
+
+
 class ChangeMessageRequest(msgspec.Struct):
     """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
 
@@ -278,6 +297,96 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     undos: Annotated[
         tuple[UndoShown, ...], msgspec.Meta(description="Undos that can be redone, oldest first.")
     ] = ()
+
+
+class TrimmedShown(ResponseBody, frozen=True):
+    """A tool result that was removed from what the model sees: its tool, and the seq of the call."""
+
+    name: str
+    seq: int
+    chars: int
+
+
+class ShortenedShown(ResponseBody, frozen=True, kw_only=True):
+    """A compaction or trimming. `summary` replaces the messages, or `results` were removed."""
+
+    seq: int
+    kind: Annotated[str, one_of("compaction", "trimming")]
+    at: float
+    run_id: str
+    tokens_before: Annotated[int, Meta(description="Estimated, as is `tokens_after`.")]
+    tokens_after: int
+    call_id: Annotated[str, Meta(description="The call that wrote the summary.")] = ""
+    cost_usd: Annotated[float | None, Meta(description="The cost of that call, if known.")] = None
+    summary: str = ""
+    failure: Annotated[str, Meta(description="Why no model wrote the summary.")] = ""
+    results: tuple[TrimmedShown, ...] = ()
+    reverted: bool = False
+    reverted_by: Annotated[str, Meta(description="The name of the API key.")] = ""
+
+
+class ContextMessage(ResponseBody, frozen=True, kw_only=True):
+    """A message or an answer that is pinned or can be."""
+
+    id: Annotated[str, Meta(description="The message or, for an answer, its run.")]
+    seq: int
+    author: Annotated[str, one_of("person", "model")]
+    text: Annotated[str, Meta(description="The first 200 characters.")]
+    tokens: int
+    pinned: bool
+    sent: Annotated[
+        bool, Meta(description="Whether the next call contains it word for word, not only in a summary.")
+    ]
+
+
+class CallTokens(ResponseBody, frozen=True, kw_only=True):
+    """Tokens of a model call, as the provider counted them."""
+
+    seq: int
+    at: float
+    run_id: str
+    call_id: str
+    new_tokens: Annotated[int, Meta(description="Input that wasn't read from the prompt cache.")]
+    cached_tokens: int
+    output_tokens: int
+    target: str = ""
+    model: str = ""
+
+
+class CacheBreak(ResponseBody, frozen=True):
+    """Why a call after the first couldn't use the prompt cache: the `reason` of the event `context.set`."""
+
+    seq: int
+    at: float
+    reason: str
+
+
+class ContextShown(ResponseBody, frozen=True, kw_only=True):
+    """What the next model call of a session contains. Each list ends with its newest."""
+
+    session_id: str
+    last_seq: int
+    window_tokens: Annotated[
+        int,
+        Meta(description="The window of the named target, of the last run's, or else the smallest of all."),
+    ]
+    fit_tokens: Annotated[int, Meta(description="Beyond this, a run shortens the conversation first.")]
+    used_tokens: int
+    used_percent: Annotated[int, Meta(description="`used_tokens` as a share of the window.")]
+    estimated: Annotated[
+        bool, Meta(description="Whether `used_tokens` is an estimate and not the last call's count.")
+    ]
+    system_tokens: Annotated[int, Meta(description="The system text, estimated.")]
+    tools_tokens: Annotated[int, Meta(description="The declarations of the tools, estimated.")]
+    messages_tokens: Annotated[int, Meta(description="The conversation, estimated.")]
+    tools: Annotated[tuple[str, ...], Meta(description="The tools that the last call declared.")]
+    shortened: tuple[ShortenedShown, ...]
+    pins: tuple[ContextMessage, ...]
+    pins_tokens: int
+    pins_tokens_max: int
+    messages: tuple[ContextMessage, ...]
+    last_call: CallTokens | None = None
+    cache_break: CacheBreak | None = None
 
 
 class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):

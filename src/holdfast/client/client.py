@@ -27,6 +27,7 @@ from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import (
     ApprovalModeShown,
+    ContextShown,
     Forked,
     QueueShown,
     SessionMade,
@@ -324,6 +325,25 @@ class Client:
         """Start a run that summarizes the conversation; raises Refused (409) if a run works or waits."""
         body = {"focus": focus, "client_id": client_id}
         return await self.post(_session(session_id) + "/compact", body, Started, once=_once())
+
+    async def context(self, session_id: str, *, model: str = "") -> ContextShown:
+        """What the session's next model call contains."""
+        return await self.get(_session(session_id) + "/context", ContextShown, query={"model": model})
+
+    async def pin(self, session_id: str, id_: str) -> ContextShown:
+        """Keep a message, or a run's answer, in summaries; raises Refused (409) if the pins get too large."""
+        body = {"id": id_}
+        return await self.post(_session(session_id) + "/context/pin", body, ContextShown, once=_once())
+
+    async def unpin(self, session_id: str, id_: str) -> ContextShown:
+        """Let later summaries replace a message or an answer."""
+        body = {"id": id_}
+        return await self.post(_session(session_id) + "/context/unpin", body, ContextShown, once=_once())
+
+    async def revert(self, session_id: str, seq: int, *, model: str = "") -> ContextShown:
+        """Undo a compaction or trimming for the model; raises Refused (409) if its messages don't fit."""
+        body = {"seq": seq, "model": model}
+        return await self.post(_session(session_id) + "/context/revert", body, ContextShown)
 
     async def create_session(self, session_id: str, *, workspace: str = "", origin: str = "") -> SessionMade:
         """Make a session that no run has begun yet; raises Refused (409) if there is one."""

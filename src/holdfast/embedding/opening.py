@@ -22,7 +22,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
-from holdfast.targets import Target
+from holdfast.targets import Target, windows_of
 
 if TYPE_CHECKING:
     from holdfast.interfaces.feature import SessionTools
@@ -50,7 +50,7 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
             workspace=await asyncio.to_thread(parts.workspace.resolve),
             instructions=parts.instructions,
             context_window=min(target.context_window for target in targets),
-            windows={target.name: target.context_window for target in targets},
+            windows=windows_of(targets),
             budget=parts.budget,
             secrets=redactor,
             on_ask=parts.on_ask,

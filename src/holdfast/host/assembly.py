@@ -53,7 +53,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
-from holdfast.targets import Target
+from holdfast.targets import Target, windows_of
 from holdfast.tools.skills.library import SkillLibrary
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _agent(
         homes=homes_of(settings),
         background=tools.tasks,
         context_window=min(target.context_window for target in targets),
-        windows={target.name: target.context_window for target in targets},
+        windows=windows_of(targets),
         turns_max=settings.agent.turns_max,
         children_max=settings.agent.children_max,
         children_depth_max=settings.agent.children_depth_max,

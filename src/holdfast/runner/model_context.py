@@ -193,10 +193,9 @@ class ModelContexts(Struct, frozen=True):
         return NotChanged("conflict")
 
     def _too_large(self, size: ContextSize) -> NotChanged:
-        fitting = [
-            (window, name) for name, window in self._deps.windows.items() if NEAR * window >= size.tokens
-        ]
-        target = min(fitting, default=(0, ""))[1]
+        windows = self._deps.windows
+        fitting = [name for name, window in windows.items() if NEAR * window >= size.tokens]
+        target = min(fitting, key=lambda name: windows[name], default="")
         return NotChanged("too_large", size.tokens, size.tokens_max, size.window, target)
 
     async def _append(

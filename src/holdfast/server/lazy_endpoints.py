@@ -29,6 +29,7 @@ FEATURES: Mapping[str, str] = MappingProxyType(
     {
         "blobs": "blobs",
         "browsers": "access.endpoints",
+        "context": "sessions.context",
         "docs": "docs_page",
         "grants": "grants",
         "health": "health",
