@@ -173,8 +173,10 @@ function describe(event: AnyEvent): string {
       return `${event.tool_call_ids.length} calls for the client`;
     case "target.switched":
       return `${event.from_target} → ${event.to_target}: ${event.why}`;
-    case "usage":
-      return `${event.input_tokens ?? 0} in, ${event.output_tokens ?? 0} out`;
+    case "usage": {
+      const { input_tokens = 0, cached_tokens = 0, output_tokens = 0 } = event;
+      return `${input_tokens - cached_tokens} new + ${cached_tokens} cached in, ${output_tokens} out`;
+    }
     case "stop.requested":
       return event.cause ?? "user_stop";
     case "run.resumed":
@@ -189,12 +191,15 @@ function describe(event: AnyEvent): string {
       return event.failure;
     case "context.reverted":
       return `${event.reverted_seq}`;
+    case "message.pinned":
+    case "message.unpinned":
+      return event.message_id || event.answer_of || "";
     case "plan.updated":
       return stepsDone(event.steps) + (event.accepted ? ", accepted" : "");
     case "context.read":
       return event.sources.join(", ");
     case "context.set":
-      return event.reason;
+      return event.reason === "first" ? event.reason : `cache broken by: ${event.reason}`;
     case "goal.continued":
       return `round ${event.round}`;
     case "attachments.saved":

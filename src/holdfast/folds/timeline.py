@@ -160,9 +160,14 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.QuestionAnswered: lambda event: event.answer,
         e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
-        e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
+        e.Usage: lambda event: (
+            f"{event.input_tokens - event.cached_tokens} new + {event.cached_tokens} cached in, "
+            f"{event.output_tokens} out"
+        ),
         e.ContextRead: lambda event: ", ".join(event.sources),
-        e.ContextSet: lambda event: event.reason,
+        e.ContextSet: lambda event: (
+            event.reason if event.reason == "first" else f"cache broken by: {event.reason}"
+        ),
         e.ContextNoted: lambda event: event.text,
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
@@ -173,6 +178,8 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ContextTrimmed: lambda event: f"{len(event.results)} tool results",
         e.ContextCompactionFailed: lambda event: event.failure,
         e.ContextReverted: lambda event: f"{event.reverted_seq}",
+        e.MessagePinned: lambda event: event.message_id or event.answer_of,
+        e.MessageUnpinned: lambda event: event.message_id or event.answer_of,
         e.AttachmentsSaved: lambda event: ", ".join(file.path or file.name for file in event.files),
         **TIMELINE_TEXTS,
     }

@@ -36,6 +36,7 @@ COMMANDS = (
     ("/goal", "TEXT: keep working until this goal is reached, with evidence"),
     ("/memory", "show memories and proposals; accept N, reject N, or all"),
     (COMPACT, "summarize the conversation for the model; add what to keep"),
+    ("/context", "show what the model sees; pin N or last, unpin N, show N, revert N"),
     ("/mode", "show the permission modes, or set one by NAME"),
     ("/effort", "set the reasoning effort of the next messages: low, medium, high, …; off"),
     ("/model", "choose the model for the next messages, or set it by NAME"),
@@ -82,6 +83,7 @@ class Commands:
             "/goal": self._goal,
             "/memory": chat.learning.memory,
             COMPACT: self._compact,
+            "/context": chat.context.command,
             "/mode": chat.modes.command,
             "/effort": self._effort,
             "/model": self._model,
@@ -263,6 +265,7 @@ class Commands:
         health, targets, can = await asyncio.gather(
             chat.client.health(), chat.client.targets(), chat.client.capabilities()
         )
+        context = await chat.context.lines()
         model = chat.model or (f"{targets[0].model} (target {targets[0].name})" if targets else "none")
         now = chat.renderer.status(time.time_ns() // 1_000_000)
         where = "in this process" if chat.attached.is_own else "attached"
@@ -276,6 +279,7 @@ class Commands:
             f"your key   {', '.join(chat.scopes) or 'everything'}",
             f"sandbox    {can.sandbox.says if can.sandbox else 'unknown'}",
             f"run        {now or 'none'}",
+            *context,
         ]
         await self._say("\n".join(safe(line) for line in lines))
 

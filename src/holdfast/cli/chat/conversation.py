@@ -27,6 +27,7 @@ from holdfast.cli.chat.commands import (
     looks_like_command,
     names_command,
 )
+from holdfast.cli.chat.context import ChatContext
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.chat.learning import ChatLearning
 from holdfast.cli.chat.modes import ChatModes
@@ -111,6 +112,7 @@ class ChatScreen:
         self.asks = ChatAsks(self)
         self.learning = ChatLearning(self)
         self.modes = ChatModes(self)
+        self.context = ChatContext(self)
         self.modes.for_next = start.mode
         self._children = ChildAsks(attached.client, self._hear_child)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
@@ -150,7 +152,9 @@ class ChatScreen:
 
     def _settings(self) -> str:
         mode = f"mode {self.modes.shown}" if self.modes.shown else ""
-        return " · ".join(filter(None, (mode, f"effort {self.effort}" if self.effort else "")))
+        effort = f"effort {self.effort}" if self.effort else ""
+        used = f"context {self.context.percent}" if self.context.percent else ""
+        return " · ".join(filter(None, (mode, effort, used)))
 
     def _live(self) -> str:
         return self.renderer.live() + self.renderer.pinned_lines()  # of the session that is open now
@@ -351,6 +355,7 @@ class ChatScreen:
         self.renderer.open_runs = found.working
         self.modes.opened(page)
         self._watch(found.session_id, after=after, epoch=page.epoch or "")
+        self.context.opened()
         self.begin(self._adopt_children(found.session_id))
 
     async def close_session(self) -> None:
@@ -362,6 +367,7 @@ class ChatScreen:
         await self._children.close()
         self.session_id = ""
         self.modes.closed()
+        self.context.closed()
         self.renderer = self._new_renderer(self.renderer.own)
         self.asks.clear()
 
@@ -406,6 +412,7 @@ class ChatScreen:
         await self.asks.update()
         await self.learning.hear(event)
         await self.modes.hear(event)
+        await self.context.hear(event)
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)
