@@ -506,6 +506,7 @@ export interface TranscriptPage {
   readonly plan?: PlanShown;
   readonly versions?: readonly string[];
   readonly undos?: readonly UndoShown[];
+  readonly pins?: readonly string[];
 }
 
 /** A run's state at the end of the page, from which a client applies events. */

@@ -24,6 +24,7 @@ import {
 const DIALOGS = {
   settings: "SettingsDialog",
   help: "KeyboardHelp",
+  context: "ContextDialog",
   inbox: "Inbox",
   targets: "TargetsDialog",
   usage: "UsageDialog",

@@ -1,6 +1,7 @@
 /** What opens over or beside the chat: one chunk, which is no part of the first load; what few people open has its own. */
 import { later } from "./later.tsx";
 
+export { ContextDialog } from "../talk/context_dialog.tsx";
 export { FilesPlace } from "./files_place.tsx";
 export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";

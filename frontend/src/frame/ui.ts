@@ -6,6 +6,7 @@ export type DialogName =
   | "settings"
   | "help"
   | "inbox"
+  | "context"
   | "targets"
   | "usage"
   | "channels"

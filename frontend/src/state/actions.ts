@@ -39,6 +39,12 @@ export function pin(sessionId: string, pinned: boolean): Promise<Result<SessionS
   return patch(sessionId, { pinned });
 }
 
+/** Pins a message or, by its run, an answer of the open session. */
+export function pinMessage(id: string, pinned: boolean): Promise<Result<unknown>> {
+  const path = sessionPath(session.value?.id ?? "", `/context/${pinned ? "pin" : "unpin"}`);
+  return ask("POST", path, { body: { id } });
+}
+
 export function archive(sessionId: string, archived: boolean): Promise<Result<SessionShown>> {
   return patch(sessionId, { archived });
 }

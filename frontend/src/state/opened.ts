@@ -20,7 +20,7 @@ import {
 import { apply, emptyView, type SeenPlan, type View } from "../view.ts";
 import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
-import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
+import type { ContextUse, Hit, MeasuredContext, OpenSession, Pending, SessionStage } from "./page_state.ts";
 import { openRow, saved, sessions, storeError, targets } from "./signals.ts";
 
 /** Whether it is what a person said, which tells nothing about whether anyone hears it. */
@@ -51,7 +51,9 @@ export class Opened implements OpenSession {
   readonly undos = signal<readonly UndoShown[]>([]);
   readonly isPlanning = signal(false);
   readonly mode = signal("");
+  readonly pins = signal<readonly string[]>([]);
   readonly childrenSeq = signal(0);
+  readonly measured = signal<MeasuredContext | null>(null);
   readonly target = signal<Hit | null>(null);
   readonly missed = signal("");
   readonly row: ReadonlySignal<SessionShown | null>;
@@ -75,7 +77,9 @@ export class Opened implements OpenSession {
     this.context = computed(() => {
       const newest = [...this.runs.value.values()].filter((run) => run.context_tokens > 0).at(-1);
       const target = targets.value.find((one) => one.name === newest?.target) ?? targets.value[0];
-      return { used: newest?.context_tokens ?? 0, window: target?.context_window ?? 0 };
+      const used = newest?.context_tokens ?? 0;
+      const measured = this.measured.value;
+      return measured?.of === used ? measured : { used, window: target?.context_window ?? 0 };
     });
   }
 
@@ -163,6 +167,7 @@ export class Opened implements OpenSession {
       this.#named.value = view.title;
       this.forkedFrom.value = placeOf(this.id) === null ? (view.forkedFrom?.[0] ?? "") : "";
       this.mode.value = view.mode;
+      this.pins.value = view.pins;
       this.lastSeq.value = view.lastSeq;
       if (saved.peek() !== view.lastSeq) {
         storeError.value = "";

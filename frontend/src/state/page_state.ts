@@ -1,6 +1,6 @@
 /** What the page keeps and shows beside a session's entries. */
 
-import type { ReadonlySignal } from "@preact/signals";
+import type { ReadonlySignal, Signal } from "@preact/signals";
 import type { Trouble } from "../api.ts";
 import type { HitShown, SessionShown, UndoShown } from "../bodies.ts";
 import type { Part } from "../events.ts";
@@ -76,6 +76,11 @@ export interface ContextUse {
   readonly window: number;
 }
 
+/** The context as the server measured it, and how many tokens the last call had used by then. */
+export interface MeasuredContext extends ContextUse {
+  readonly of: number;
+}
+
 /** "new" is not on the server yet, "gone" was deleted or never was, "failed" could not be loaded (see trouble). */
 export type SessionStage = "new" | "loading" | "ready" | "gone" | "failed";
 
@@ -101,6 +106,8 @@ export interface OpenSession {
   readonly lastSeq: ReadonlySignal<number>;
   readonly usage: ReadonlySignal<Tally>;
   readonly context: ReadonlySignal<ContextUse>;
+  /** Counts until the next call: what was summarized or reverted since the last one is in it. */
+  readonly measured: Signal<MeasuredContext | null>;
   readonly hasOlder: ReadonlySignal<boolean>;
   readonly loadingOlder: ReadonlySignal<boolean>;
   /** What is written and not sent; write it through `saveDraft`. */
@@ -117,6 +124,8 @@ export interface OpenSession {
   readonly versions: ReadonlySignal<readonly string[]>;
   /** What can be redone, oldest first. */
   readonly undos: ReadonlySignal<readonly UndoShown[]>;
+  /** The ids of pinned messages, and of runs with a pinned answer. */
+  readonly pins: ReadonlySignal<readonly string[]>;
   /** Whether the next message stays in plan mode, as the newest run was. */
   readonly isPlanning: ReadonlySignal<boolean>;
   /** Its permission mode; "" is the configured one. */

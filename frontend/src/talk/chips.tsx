@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import type { TargetState } from "../bodies.ts";
 import { count, money, percent } from "../format.ts";
+import { dialog } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import { changeSettings, session, settings, targets } from "../state.ts";
@@ -95,6 +96,7 @@ function Workspace(): JSX.Element | null {
 
 const RING = 2 * Math.PI * 7;
 
+/** How full the context is; it opens the whole of it. */
 function Context(): JSX.Element | null {
   const here = session.value;
   if (here === null) return null;
@@ -102,13 +104,16 @@ function Context(): JSX.Element | null {
   const { cost_usd } = here.usage.value;
   if (used === 0) return null;
   const share = window > 0 ? Math.min(1, used / window) : 0;
-  const room =
-    window > 0
-      ? `${count(used)} of ${count(window)} context tokens used`
-      : `${count(used)} context tokens used`;
-  const words = cost_usd ? `${room}, ${money(cost_usd)} so far` : room;
+  const words = `${count(used)}${window > 0 ? ` of ${count(window)}` : ""} context tokens used`;
   return (
-    <span class={`chip${share > 0.85 ? " tone-warn" : ""}`} role="img" aria-label={words} title={words}>
+    <button
+      type="button"
+      class={`chip pick${share > 0.75 ? " tone-warn" : ""}`}
+      title={words}
+      onClick={() => {
+        dialog.value = "context";
+      }}
+    >
       <svg class="ring" viewBox="0 0 18 18" aria-hidden="true">
         <circle cx="9" cy="9" r="7" />
         <circle
@@ -120,7 +125,8 @@ function Context(): JSX.Element | null {
         />
       </svg>
       <span>{window > 0 ? percent(used, window) : count(used)}</span>
+      <span class="unseen">{words}</span>
       {cost_usd ? <span>· {money(cost_usd)}</span> : null}
-    </span>
+    </button>
   );
 }

@@ -1,6 +1,5 @@
 /** How a run ended: quiet if it is complete; else the cause in bold, the details folded, and a way to try again. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import { count, duration, moment, money, plural, timeOfDay } from "../format.ts";
 import { changesOf } from "../frame/ui.ts";
 import { Icon, type IconName } from "../icons.tsx";
@@ -8,6 +7,8 @@ import { harmless } from "../markdown/safe.ts";
 import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session, targets } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { CopyButton } from "./copy_button.tsx";
+import { useParts } from "./fetched.ts";
+import { PinButton } from "./pin_button.tsx";
 import { Problem } from "./problem.tsx";
 import { answerOf } from "./rows.ts";
 import { isCompaction } from "./send_key.ts";
@@ -54,14 +55,14 @@ function Verdict({ entry, last, acting }: Props): JSX.Element {
   const { tone, icon, again } = LOOKS[entry.outcome];
   const mark = session.value?.marks.value[entry.run_id] ?? "";
   const idle = session.value?.currentRun.value === null;
-  const details = detailsOf(entry);
+  const parts = useParts(entry.failure !== null || entry.trace.length > 0);
   return (
     <div class={`verdict ${tone}`} role="group" aria-label="Run outcome">
       <Icon name={icon} />
       <div class="verdict-words">
         <Words entry={entry} />
         {mark === "" ? null : <p class="muted">{mark}</p>}
-        {details === "" ? null : <Details text={details} />}
+        {parts && <parts.EndingDetails entry={entry} />}
       </div>
       {last && idle ? (
         <button
@@ -112,56 +113,19 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
 
-/** What the provider said and what was tried. */
-function detailsOf(entry: EndingEntry): string {
-  const { failure, trace } = entry;
-  const facts =
-    failure === null
-      ? []
-      : [
-          `kind: ${failure.kind}`,
-          ...(failure.status ? [`status: ${failure.status}`] : []),
-          ...(failure.code ? [`code: ${failure.code}`] : []),
-          ...(failure.rule ? [`rule: ${failure.rule}`] : []),
-          ...(failure.hint ? [`hint: ${failure.hint}`] : []),
-          failure.text,
-        ];
-  const shown = entry.outcome === "budget" ? trace.slice(1) : trace;
-  const lines = [...facts, ...(shown.length > 0 ? ["", ...shown] : [])];
-  return lines.length === 0 ? "" : harmless([...lines, "", `run: ${entry.run_id}`].join("\n"));
-}
-
-function Details({ text }: { readonly text: string }): JSX.Element {
-  const [open, setOpen] = useState(false);
-  return (
-    <>
-      <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? "Hide details" : "Details"}
-      </button>
-      {open ? (
-        <div class="details">
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-          <pre tabIndex={0} role="group" aria-label="Details">
-            {text}
-          </pre>
-          <CopyButton text={() => text} what="details" words="Copy" />
-        </div>
-      ) : null}
-    </>
-  );
-}
-
 function Tools({ entry, last, acting }: Props): JSX.Element {
   const here = session.value;
   const person = here?.entries.value.find(
     (one): one is PersonEntry => one.kind === "person" && one.run_id === entry.run_id,
   );
   const answer = (): string => answerOf(here?.entries.value ?? [], entry.run_id);
-  const done = entry.outcome === "completed";
+  const isAnswer =
+    person !== undefined && entry.outcome === "completed" && !isCompaction(person.message.text);
   return (
     <div class={`talk-tools${last ? " stay" : ""}`}>
       <CopyButton text={answer} what="answer" />
-      {person !== undefined && done && !isCompaction(person.message.text) ? (
+      {isAnswer ? <PinButton id={entry.run_id} what="answer" acting={acting} /> : null}
+      {isAnswer ? (
         <button
           type="button"
           class="icon-button small"

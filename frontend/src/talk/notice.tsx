@@ -1,13 +1,15 @@
 /** Something about a run in one line: a switch of models, a wait, a resumption, a summary. */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { countdown, timeOfDay } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type NoticeEntry, type NoticeKind, nowMs, session, tryNow } from "../state.ts";
+import { readContext } from "../state/context.ts";
+import { type Entry, type NoticeEntry, type NoticeKind, nowMs, session, tryNow } from "../state.ts";
 import { useActing } from "./acting.ts";
 import { Problem } from "./problem.tsx";
 import { Prose } from "./prose.tsx";
+import { RevertButton } from "./revert_button.tsx";
 
 const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   noted: "archive",
@@ -30,6 +32,7 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
         <Icon name={ICONS[entry.notice]} />
         <span>{harmless(entry.text)}</span>
         {entry.notice === "gated" ? <Gate entry={entry} /> : null}
+        {isShortened(entry) ? <Revert entry={entry} /> : null}
         {entry.summary === "" ? null : (
           <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
             {entry.notice === "goal" ? "Show prompt" : open ? "Hide summary" : "Show summary"}
@@ -39,6 +42,21 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
       {open ? <Prose text={entry.summary} /> : null}
     </div>
   );
+}
+
+function isShortened(entry: Entry): boolean {
+  return entry.kind === "notice" && (entry.notice === "compacted" || entry.notice === "trimmed");
+}
+
+function Revert({ entry }: { readonly entry: NoticeEntry }): JSX.Element | null {
+  entry.version.value; // a revert changes the entry in place
+  const here = session.value;
+  const isNewest = here?.entries.value.findLast(isShortened) === entry;
+  // The last call doesn't count what was summarized since.
+  useEffect(() => {
+    if (here !== null && isNewest) void readContext(here.id);
+  }, [here?.id, isNewest, entry.is_reverted]);
+  return here && <RevertButton seq={entry.seq} sessionId={here.id} reverted={entry.is_reverted} />;
 }
 
 /** The wait while it lasts, and a way to end it; afterwards, until when it was. */

@@ -15,14 +15,15 @@ import {
   resend,
   saveDraft,
   session,
-  showVersion,
   versionsOf,
 } from "../state.ts";
 import { useActing } from "./acting.ts";
 import { attachAgain } from "./attachments.ts";
 import { CopyButton } from "./copy_button.tsx";
+import { useParts } from "./fetched.ts";
 import { focusComposer, useFocusBack } from "./focus.ts";
 import { Parts } from "./parts.tsx";
+import { PinButton } from "./pin_button.tsx";
 import { Problem } from "./problem.tsx";
 import { isCompaction, onEditingKey } from "./send_key.ts";
 
@@ -127,11 +128,14 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
   return (
     <>
       <div class={`talk-tools${last ? " stay" : ""}`}>
-        {entry !== null ? <VersionSwitch entry={entry} /> : null}
+        {entry !== null ? <Versions entry={entry} /> : null}
         <time dateTime={new Date(said.atMs).toISOString()} title={moment(said.atMs)}>
           {timeOfDay(said.atMs)}
         </time>
         <CopyButton text={() => said.text} what="message" />
+        {entry !== null && !isCompaction(said.text) ? (
+          <PinButton id={entry.message.message_id} what="message" acting={acting} />
+        ) : null}
         {isOwn ? (
           <button
             type="button"
@@ -161,37 +165,12 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
   );
 }
 
-/** Which version of a message this is, and the way to the others. */
-function VersionSwitch({ entry }: { readonly entry: PersonEntry }): JSX.Element | null {
+/** The way to the other versions of a message, if there are any. */
+function Versions({ entry }: { readonly entry: PersonEntry }): JSX.Element | null {
   const here = session.value;
-  if (here === null) return null;
-  const versions = versionsOf(here, entry);
-  const { known, shown } = versions;
-  const at = known.indexOf(shown);
-  if (known.length < 2) return null;
-  return (
-    <fieldset class="versions" aria-label="Versions of this message">
-      <button
-        type="button"
-        class="icon-button small"
-        aria-label="Previous version"
-        disabled={at === 0}
-        onClick={() => showVersion(versions, -1)}
-      >
-        <Icon name="back" />
-      </button>
-      {at + 1}/{known.length}
-      <button
-        type="button"
-        class="icon-button small"
-        aria-label="Next version"
-        disabled={at === known.length - 1}
-        onClick={() => showVersion(versions, 1)}
-      >
-        <Icon name="chevron" />
-      </button>
-    </fieldset>
-  );
+  const versions = here && versionsOf(here, entry);
+  const parts = useParts(versions !== null && versions.known.length > 1);
+  return parts && versions && <parts.VersionSwitch versions={versions} />;
 }
 
 function Editing({

@@ -57,6 +57,7 @@ export interface NewestPage extends Page {
   readonly plan?: SeenPlan | null;
   readonly undos?: readonly UndoShown[];
   readonly versions?: readonly string[];
+  readonly pins?: readonly string[];
 }
 
 /** The view as of the page's `last_seq`, from the page's first entry on. */
@@ -74,6 +75,7 @@ export function viewOf(page: NewestPage): View {
     usage: { ...page.usage },
     plans: page.plan ? [page.plan] : [],
     undos: page.undos ?? [],
+    pins: page.pins ?? [],
   };
   for (const message of page.waiting) {
     view.inbox.messages.set(message.message_id, { ...message });

@@ -297,6 +297,9 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     undos: Annotated[
         tuple[UndoShown, ...], msgspec.Meta(description="Undos that can be redone, oldest first.")
     ] = ()
+    pins: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Pinned messages, and runs whose answers are pinned.")
+    ] = ()
 
 
 class TrimmedShown(ResponseBody, frozen=True):

@@ -136,7 +136,7 @@ async def test_a_revert_is_refused_with_numbers_and_the_name_of_a_larger_target(
         status, code, text = await refused(server, "revert", seq=seq)
         assert (status, code) == (409, "context_too_large")
         assert "At most 2,400 fit the window of 3,000" in text
-        assert "Choose the model large" in text
+        assert "Choose the target large as the model" in text
         run = await server.start("wait", session_id="s")
         await gate.reached()
         assert (await refused(server, "revert", seq=seq, model="large"))[:2] == (409, "session_busy")

@@ -213,7 +213,8 @@ def _refused(refusal: NotChanged, session_id: str) -> Problem:
         case "pins_too_large":
             why = (
                 f"All pins together would have about {refusal.tokens:,} tokens. At most a quarter of the "
-                f"window of {refusal.window:,} can be pinned: {refusal.tokens_max:,}. Unpin something first"
+                f"window of {refusal.window:,} can be pinned: {refusal.tokens_max:,}. Unpin something, or pin a "
+                "shorter message"
             )
             return Problem(409, why, code="pins_too_large", param="id")
         case "too_large":
@@ -230,7 +231,9 @@ def _too_large(refusal: NotChanged) -> str:
     )
     if not refusal.target:
         return needed + "No configured target has a larger window that fits"
-    return needed + f"Choose the model {refusal.target}, whose window is large enough, and revert again"
+    return (
+        needed + f"Choose the target {refusal.target} as the model, which has a larger window. Then try again"
+    )
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:

@@ -63,6 +63,7 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "workspace": state.workspace,
         "forked_from": state.forked_from[0] if state.forked_from else "",
         "queue_paused": state.queue_paused,
+        "pins": tuple(seen.pins),
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
         **_feature_fields(seen),
