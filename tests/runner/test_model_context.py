@@ -28,6 +28,7 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.forks import ForkSource, forked_log
+from holdfast.runner.inbox import Sent
 from holdfast.runner.model_context import Changed, ModelContexts, NotChanged
 from serving import AsksAbout
 
@@ -150,6 +151,8 @@ async def test_a_rewound_summary_is_gone() -> None:
         (seq,) = await of_kind(world, e.ContextCompacted)
         assert await world.inbox.rewind("s", seq - 1) is None
         assert await contexts.revert("s", seq, model="largest") == NotChanged("not_found")
+        assert isinstance(await world.inbox.compact("s", ""), Sent), "there is something to summarize again"
+        await world.until("s", e.RunEnded, times=3)
 
 
 async def test_nothing_is_reverted_while_a_run_is_open() -> None:

@@ -17,6 +17,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import (
     context_with,
+    newest_run,
     pinned_message,
     since_summary,
     tool_message,
@@ -140,7 +141,7 @@ async def compact_all(view: SharedFold, log: RunLog, deps: AgentDeps) -> NoAnswe
 
 def has_something_to_compact(view: SharedFold) -> bool:
     """Whether the conversation has an answer that no summary covers yet."""
-    newest = next(reversed(view.transcript.runs), "")
+    newest = newest_run(view.transcript)
     shown = since_summary(view.transcript, newest)[1] if newest else ()
     return any(isinstance(entry, Text | ToolCard) for entry in shown)
 

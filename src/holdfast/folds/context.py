@@ -227,6 +227,14 @@ def pinned_message(transcript: Transcript, id_: str) -> PinnedMessage | None:
     return PinnedMessage(run.ending.seq, text, is_person=False) if text.strip() else None
 
 
+def newest_run(transcript: Transcript) -> str:
+    """Return the run whose context the next call continues; empty if there is none."""
+    begun = (
+        entry.run_id for entry in reversed(transcript.entries) if transcript.runs[entry.run_id].has_begun
+    )
+    return next(begun, "")
+
+
 def without(transcript: Transcript, shortened_seq: int) -> Transcript:
     """Return the transcript as it would be if someone reverted this compaction or trimming."""
 

@@ -10,7 +10,7 @@ from holdfast.agent.compaction import NEAR
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.events import Input
-from holdfast.folds.context import context_for, pinned_message, shortened_now, without
+from holdfast.folds.context import context_for, newest_run, pinned_message, shortened_now, without
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.ids import token_hex
 from holdfast.interfaces.journal import (
@@ -97,7 +97,7 @@ class ModelContexts(Struct, frozen=True):
     ) -> ContextSize:
         """Return the size of the next call, for this target if it's named; `undone_seq` as if reverted."""
         transcript = without(view.transcript, undone_seq) if undone_seq else view.transcript
-        run_id = next(reversed(transcript.runs), "")
+        run_id = newest_run(transcript)
         named = sent.recorded.tools if sent.recorded is not None else ()
         return ContextSize(
             window=self._window(view, model),

@@ -87,15 +87,16 @@ async def test_the_last_call_shows_new_and_cached_tokens() -> None:
         ChaosServer(choose=story_teller, options=options) as chaos,
         served(target_of(chaos)) as server,
     ):
-        await talk(server, "a", "b")
+        first, _ = await talk(server, "a", "b")
         now = await shown(server)
         assert (now["used_tokens"], now["used_percent"], now["estimated"]) == (1_010, 1, False)
         call = now["last_call"]
         assert (call["new_tokens"], call["cached_tokens"], call["output_tokens"]) == (100, 900, 10)
-        _, session = await server.get("/api/sessions/s")
-        await server.post("/api/sessions/s/rewind", {"to_seq": session["last_seq"] // 2})
+        to_seq = (await server.ended(first))["last_event_id"]
+        await server.post("/api/sessions/s/rewind", {"to_seq": to_seq})
         now = await shown(server)
         assert (now["estimated"], now["used_percent"]) == (True, 0)
+        assert now["messages_tokens"] == sum(one["tokens"] for one in now["messages"]) > 0
         assert now["last_call"] == call
 
 

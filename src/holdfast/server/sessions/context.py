@@ -18,7 +18,7 @@ from holdfast.api.sessions import (
     ShortenedShown,
     TrimmedShown,
 )
-from holdfast.folds.context import PinnedMessage, pinned_message, shortened_now, since_summary
+from holdfast.folds.context import PinnedMessage, newest_run, pinned_message, shortened_now, since_summary
 from holdfast.folds.entries import Ending, Person
 from holdfast.folds.transcript import Transcript
 from holdfast.runner.model_context import Changed, ModelContexts, NotChanged, pinned_tokens
@@ -116,7 +116,7 @@ class _Messages:
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
-        newest = next(reversed(transcript.runs), "")
+        newest = newest_run(transcript)
         self._summary = since_summary(transcript, newest)[0] if newest else None
 
     def of(self, ids: Iterable[str]) -> Iterator[ContextMessage]:
@@ -213,8 +213,8 @@ def _refused(refusal: NotChanged, session_id: str) -> Problem:
         case "pins_too_large":
             why = (
                 f"All pins together would have about {refusal.tokens:,} tokens. At most a quarter of the "
-                f"window of {refusal.window:,} can be pinned: {refusal.tokens_max:,}. Unpin something, or pin a "
-                "shorter message"
+                f"window of {refusal.window:,} can be pinned: {refusal.tokens_max:,}. Unpin something, or "
+                "pin a shorter message"
             )
             return Problem(409, why, code="pins_too_large", param="id")
         case "too_large":
