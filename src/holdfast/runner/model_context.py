@@ -9,6 +9,7 @@ from holdfast import events as e
 from holdfast.agent.compaction import NEAR
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.tool_set import usable
 from holdfast.events import Input
 from holdfast.folds.context import context_for, newest_run, pinned_message, shortened_now, without
 from holdfast.folds.transcript import Transcript
@@ -112,9 +113,11 @@ class ModelContexts(Struct, frozen=True):
         return self._deps.window_of(model or (newest.settings.model if newest is not None else ""))
 
     def _specs(self, session_id: str, view: SharedFold, names: Sequence[str]) -> tuple[ToolSpec, ...]:
-        own = self._deps.tools_now(session_id=session_id)
         newest = next(reversed(view.session.runs.values()), None)
-        brought = {tool.name: tool for tool in newest.client_tools} if newest is not None else {}
+        if newest is None:
+            return ()
+        own = usable(view, newest, self._deps, session_id=session_id)
+        brought = {tool.name: tool for tool in newest.client_tools}
         specs: list[ToolSpec] = []
         for name in names:
             if (client := brought.get(name)) is not None:
