@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from blockbuster import blockbuster_ctx
+from blockbuster import BlockBuster
 from hypothesis import HealthCheck, settings
 from typing_extensions import override
 from xdist.remote import Producer
@@ -67,7 +67,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
@@ -117,13 +116,21 @@ def _spread(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place[item.path])
 
 
+@pytest.fixture(scope="session")
+def _blocking() -> BlockBuster:  # pyright: ignore[reportUnusedFunction]
+    """Looking up the functions that block takes as long as a small test, so it is done once."""
+    blocking = BlockBuster("holdfast")
+    for acquire in ("threading.Lock.acquire", "threading.Lock.acquire_lock"):
+        # The measuring of coverage has a lock of its own.
+        blocking.functions[acquire].can_block_in("coverage/collector.py", {"lock_data"})
+    return blocking
+
+
 @pytest.fixture(autouse=True)
-def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
-    with blockbuster_ctx("holdfast") as blocking:
-        for acquire in ("threading.Lock.acquire", "threading.Lock.acquire_lock"):
-            # The measuring of coverage has a lock of its own.
-            blocking.functions[acquire].can_block_in("coverage/collector.py", {"lock_data"})
-        yield
+def _nothing_blocks_the_loop(_blocking: BlockBuster) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    _blocking.activate()
+    yield
+    _blocking.deactivate()
 
 
 @pytest.fixture(autouse=True, scope="module")
