@@ -50,9 +50,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_test_process(pid: int) -> bool:
-    """Whether a process runs tests for pytest; the servers and browsers that it starts do not."""
+    """Whether a process is pytest or runs tests for it; the servers and browsers that it starts do not."""
     with contextlib.suppress(OSError):
-        return b"execnet" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"shuffled_order" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster
 from hypothesis import HealthCheck, settings
-from typing_extensions import override
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
-from xdist.workermanage import WorkerController
 
 from object_lab import S3Server, s3_server
 from postgres_lab import PostgresServer, postgres_server
+
+pytest_plugins = ["workers"]
 
 # A busy machine makes an example slow, and that says nothing about the property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,30 +69,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-class WholeFiles(LoadFileScheduling):
-    """Hands whole files to the test processes, in their order, because the tests of a file share servers.
-
-    A test that ends its process is not run again in another one.
-    """
-
-    @override
-    def remove_node(self, node: WorkerController) -> str | None:
-        units = self.assigned_work[node].values()
-        crashed = next((test for unit in units for test, is_done in unit.items() if not is_done), None)
-        for unit in units:
-            if crashed in unit:
-                unit[crashed] = True
-        super().remove_node(node)
-        return crashed
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
-    """Use this scheduler in the process that starts the others."""
-    config.option.loadscopereorder = False
-    return WholeFiles(config, log)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Start files with long tests first, so that none keeps one process busy after the others have ended.
@@ -102,9 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Several processes also spread the files of each folder over the whole run. In the order of their names,
     all would have a browser at the same time, and starve, or all wait for programs that start.
     """
-    if hasattr(config, "workerinput"):
+    if config.option.numprocesses:
         _spread(items)
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def _spread(items: list[pytest.Item]) -> None:

@@ -77,19 +77,15 @@ class SuiteCost:
             if not fixturedef.func.__module__.startswith("_pytest."):
                 _add(self.fixtures, fixturedef.argname, end())
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_worker_result(self) -> tuple[Costs, Costs]:
         """Send a test process's costs to the process that prints them."""
-        output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-        if output is not None:
-            output["suite_cost"] = {"tests": self.tests, "fixtures": self.fixtures}
+        return self.tests, self.fixtures
 
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_worker_ended(self, result: tuple[Costs, Costs]) -> None:
         """Receive a test process's costs."""
-        received: dict[str, Costs] = getattr(node, "workeroutput", {}).get("suite_cost", {})
-        for name, cost in received.get("tests", {}).items():
-            _add(self.tests, name, cost)
-        for name, cost in received.get("fixtures", {}).items():
-            _add(self.fixtures, name, cost)
+        for mine, received in zip((self.tests, self.fixtures), result, strict=True):
+            for name, cost in received.items():
+                _add(mine, name, cost)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the tables."""
