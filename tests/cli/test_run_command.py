@@ -22,6 +22,8 @@ from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.memory.tools import Remember
 from serving import Setting, served, target_of
 
+pytestmark = pytest.mark.long
+
 
 async def test_the_answer_alone_is_printed_and_nothing_of_the_recovery(tmp_path: Path) -> None:
     """S000-12, P9: a stream that broke once leaves no trace on either output; exit code 0."""

@@ -60,7 +60,7 @@ def test_the_generator_of_logs_leaves_no_event_type_out() -> None:
     # `find` stops at the log that completes the set.
     once = settings(derandomize=True, database=None, max_examples=3_000, phases=[Phase.generate])
     with suppress(NoSuchExample):
-        find(logs(), nothing_is_missing, settings=once)
+        find(logs(moves_max=200), nothing_is_missing, settings=once)
     assert not missing
 
 

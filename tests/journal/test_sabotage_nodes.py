@@ -9,6 +9,8 @@ from journal.node_checks import NODE_CHECKS, NodeCheck
 from journal.sabotage_nodes import NODE_SABOTAGES, NodeSabotage
 from postgres_lab import PostgresServer
 
+pytestmark = pytest.mark.long
+
 # Only a broken check waits as long as this, and that is no proof.
 PATIENCE_S = 90
 NOTICED = (AssertionError, pytest.fail.Exception)

@@ -16,6 +16,8 @@ from journal.object_checks import (
 )
 from object_lab import S3Server
 
+pytestmark = pytest.mark.long
+
 Check = Callable[[ObjectLab, type[PostgresBlobs]], Awaitable[None]]
 
 

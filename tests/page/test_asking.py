@@ -14,7 +14,7 @@ from page.browsing import Chat, Visit, faults_of, hold
 from server.toolbox import Counted, CountedShell
 from serving import AsksAbout, Setting, said_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 
 class InFolder(Counted):

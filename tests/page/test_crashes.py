@@ -13,7 +13,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from page.browsing import Visit
 from page.program import configure, process
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 # Whether the log of the open session holds the start of a tool.
 STARTED = """async () => {

@@ -29,7 +29,7 @@ from page.program import configure, process
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 BESIDE = ToolTraits(read_only=True, parallel_safe=True)
 # What the log says is shown as long as the server adds nothing, and what it adds comes at once.

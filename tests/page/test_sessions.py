@@ -11,7 +11,7 @@ from page.browsing import Chat, Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 
 async def test_a_session_of_five_thousand_messages_opens_at_its_end_and_is_read_upwards(visit: Visit) -> None:

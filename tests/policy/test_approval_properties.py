@@ -2,6 +2,7 @@
 
 import shlex
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, parse
 from holdfast.policy.verdicts import NeedsApproval
 from holdfast.values import ApprovalMode
 from policy.approval_world import closed_commands, policy, rank, shell, verdict
+
+pytestmark = pytest.mark.long
 
 MODES: tuple[ApprovalMode, ...] = ("ask", "workspace")
 CLOSED = closed_commands()

@@ -34,6 +34,8 @@ from policy.hostile_repositories import (
 from policy.leaking_repositories import COMMANDS as SHOWING
 from policy.leaking_repositories import LEAKING, SECRET, linked_alternates
 
+pytestmark = pytest.mark.long
+
 # Git's own wishes for who commits, and no file of the user's; all else is what every child gets.
 KEPT = ("GIT_AUTHOR", "GIT_COMMITTER", "GIT_CONFIG_NOSYSTEM")
 ENVIRONMENT = child_environment({}) | {

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from cli.lab import hang_ups
 from cli.tmux import HOLDFAST, terminal
 from forked import fork
@@ -17,6 +19,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.process_table import ProcessEntry, table
 from runner.program import configure, program
 from tools.calls import ENVIRONMENT, until
+
+pytestmark = pytest.mark.long
 
 ALLOW = '\n[[approvals.rules]]\nallow = "shell"\n'
 # All that hides from a stop: a deaf shell, a session of its own, a daemon without its parent's environment.

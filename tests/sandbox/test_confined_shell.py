@@ -16,7 +16,7 @@ from sandbox.confined_world import HAS_BUBBLEWRAP, SECRET, ConfinedWorld, confin
 from sandbox.proxy_world import Names, upstream
 from tools.calls import until
 
-pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed")
+pytestmark = [pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed"), pytest.mark.long]
 
 MODES: tuple[ApprovalMode, ...] = ("ask", "unattended", "workspace")
 AT_ONCE = 4

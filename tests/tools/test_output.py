@@ -15,6 +15,8 @@ from holdfast.tools.shell.cleaning import LiveText, cleaned
 from holdfast.tools.shell.output import WHOLE_BYTES_MAX, Capture, Shown, shorten
 from tools.calls import Call, shell
 
+pytestmark = pytest.mark.long
+
 
 def test_text_is_what_a_terminal_would_leave() -> None:
     texts = [

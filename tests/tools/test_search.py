@@ -18,6 +18,8 @@ from holdfast.tools.files.workspace import Workspace
 from tools.calls import ENVIRONMENT, Call, descriptors, until
 from tools.loops import ON_BOTH_LOOPS
 
+pytestmark = pytest.mark.long
+
 RIPGREP = shutil.which("rg")
 
 

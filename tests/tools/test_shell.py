@@ -15,6 +15,8 @@ from holdfast.tools.shell.scope import KillPatience, find_marked
 from tools.calls import ENVIRONMENT, Call, DeadChildren, descriptors, shell, until
 from tools.loops import ON_BOTH_LOOPS
 
+pytestmark = pytest.mark.long
+
 
 async def run(background: Background, call: Call, command: str, **more: object) -> ToolResult:
     return await shell(background).run({"command": command, **more}, call)

@@ -12,6 +12,8 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.policy.tool_names import ASK_USER
 
+pytestmark = pytest.mark.long
+
 KEYS = "y, n, a number, or ↑ ↓ and Enter"  # the keys count now
 
 

@@ -10,6 +10,8 @@ import pytest
 from holdfast.cli.demo.server import clean_environment
 from holdfast.features.service.unit import MARK, Unit
 
+pytestmark = pytest.mark.long
+
 # There is no systemd in most places where tests run: this one only writes down what it's asked for.
 SYSTEMCTL = '#!/bin/sh\necho "$*" >> "{log}"\nexit {code}\n'
 
