@@ -40,6 +40,11 @@ async def test_what_a_key_opens_has_the_focus_before_the_next_key(visit: Visit) 
         await expect(page.get_by_role("dialog", name="Settings")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("dialog")).to_have_count(0)
+        link = chat.rows.first.get_by_role("link")
+        await link.press("F2")
+        await expect(page.get_by_role("textbox", name="Chat title")).to_be_focused()
+        await page.keyboard.press("Escape")
+        await expect(link).to_be_focused()
         assert await press(page, {"key": ",", "ctrlKey": True}) == "Close"
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("dialog")).to_have_count(0)
@@ -49,7 +54,6 @@ async def test_what_a_key_opens_has_the_focus_before_the_next_key(visit: Visit) 
         edit = chat.button("Edit and resend")
         assert await edit.evaluate(AT_ONCE, None) == "Message"
         assert await press(page, {"key": "Escape"}) == "composer"
-        link = chat.rows.first.get_by_role("link")
         assert await link.evaluate(AT_ONCE, {"key": "F2"}) == "Chat title"
         assert "hi" in await press(page, {"key": "Enter"})
         await expect(link).to_be_focused()
