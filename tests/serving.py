@@ -34,7 +34,6 @@ from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
-from holdfast.tools.skills.library import SkillLibrary
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, MemoryMode, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
@@ -258,7 +257,6 @@ class Setting(Struct, frozen=True, kw_only=True):
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open
     workspace: Path = Path("/nowhere")
     session_tools: Mapping[str, SessionTools] = field(default_factory=dict[str, SessionTools])
-    skills: SkillLibrary | None = None
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
     memory: MemoryMode = "off"
@@ -308,7 +306,6 @@ async def served(
             title_model=setting.title_model,
             features=setting.features,
             workspace=setting.workspace,
-            skills=setting.skills,
             memory=setting.memory,
             prompt=setting.prompt,
             session_tools=setting.session_tools,

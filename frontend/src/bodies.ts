@@ -688,41 +688,6 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
-/** The caller's skills in a workspace, and problems by folder. */
-export interface SkillList {
-  readonly object: "list";
-  readonly data: readonly SkillListed[];
-  readonly problems?: Readonly<Record<string, string>>;
-}
-
-/** A skill in a list. `category` is its subject folder, as in hermes. */
-export interface SkillListed {
-  readonly name: string;
-  readonly description: string;
-  readonly category: string | null;
-  readonly origin: "configured" | "learned" | "own" | "workspace";
-  readonly trusted: boolean;
-  readonly changed?: boolean;
-  readonly folder?: string;
-}
-
-/** A skill with its instructions and the names of its other files. */
-export interface SkillShown {
-  readonly name: string;
-  readonly description: string;
-  readonly category: string | null;
-  readonly origin: "configured" | "learned" | "own" | "workspace";
-  readonly trusted: boolean;
-  readonly changed?: boolean;
-  readonly folder?: string;
-  readonly body: string;
-  readonly base?: string;
-  readonly files?: readonly string[];
-  readonly licence?: string;
-  readonly compatibility?: string;
-  readonly allowed_tools?: string;
-}
-
 /** The caller's memories. */
 export interface MemoryList {
   readonly object: "list";
@@ -1148,6 +1113,41 @@ export interface FileEffect {
   readonly path: string;
   readonly effect: "restored" | "recreated" | "deleted";
   readonly conflict?: string;
+}
+
+/** The caller's skills in a workspace, and problems by folder. */
+export interface SkillList {
+  readonly object: "list";
+  readonly data: readonly SkillListed[];
+  readonly problems?: Readonly<Record<string, string>>;
+}
+
+/** A skill in a list. `category` is its subject folder, as in hermes. */
+export interface SkillListed {
+  readonly name: string;
+  readonly description: string;
+  readonly category: string | null;
+  readonly origin: "configured" | "learned" | "own" | "workspace";
+  readonly trusted: boolean;
+  readonly changed?: boolean;
+  readonly folder?: string;
+}
+
+/** A skill with its instructions and the names of its other files. */
+export interface SkillShown {
+  readonly name: string;
+  readonly description: string;
+  readonly category: string | null;
+  readonly origin: "configured" | "learned" | "own" | "workspace";
+  readonly trusted: boolean;
+  readonly changed?: boolean;
+  readonly folder?: string;
+  readonly body: string;
+  readonly base?: string;
+  readonly files?: readonly string[];
+  readonly licence?: string;
+  readonly compatibility?: string;
+  readonly allowed_tools?: string;
 }
 
 /** All channels. */

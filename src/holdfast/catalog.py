@@ -1,6 +1,7 @@
 """The features that Holdfast ships, in the order in which their hooks run."""
 
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -14,8 +15,9 @@ class Shipped(Struct, frozen=True):
 
     `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
     feature if one of these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if
-    one of these `settings` (fields of `Settings`) is. Its unfinished work has notes with the prefix
-    `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their sessions.
+    one of these `settings` is (fields of `Settings`, or of its sections). Its unfinished work has notes with
+    the prefix `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their
+    sessions.
     """
 
     name: str
@@ -34,6 +36,7 @@ class UnfinishedWork(Struct):
 
 SHIPPED: tuple[Shipped, ...] = (
     Shipped("undo", unfinished="undo/"),
+    Shipped("skills", settings=("agent.skills",)),
     Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("hermes_import"),
@@ -85,7 +88,7 @@ def absent_feature(settings: object) -> tuple[str, str] | None:
 
 def absent_features(settings: object) -> dict[str, str]:
     """Return the sections of a configuration that need an absent feature, and its name."""
-    return {section: one.name for one in _ABSENT for section in one.settings if getattr(settings, section)}
+    return {section: one.name for one in _ABSENT for section in one.settings if attrgetter(section)(settings)}
 
 
 def frames_for(face: str) -> dict[type, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from agent.world import Effect, World
+from holdfast.features.skills.tools import ProposeSkill
 from holdfast.folds.memory import Memory
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
@@ -10,7 +11,6 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.memory.memories import Memories, user_scope
 from holdfast.tools.memory.tools import ReadNotes, Remember
-from holdfast.tools.skills.tools import ProposeSkill
 
 
 def memory_tools(store: Store) -> tuple[Tool, ...]:

@@ -9,11 +9,11 @@ import pytest
 
 from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
+from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.memory.memories import Memories, MemoryEdit, MemoryScope, skills_scope, user_scope
-from holdfast.tools.skills.skill_file import skill_file
 
 USER, SKILLS = user_scope("me"), skills_scope("me")
 SKILL = skill_file("notes", "Write notes.", "1. Look.")

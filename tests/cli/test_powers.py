@@ -7,12 +7,12 @@ import pytest
 
 from cli.lab import command, configured, executed
 from holdfast.cli.ids import AmbiguousName, resolve_id, short_id
-from holdfast.cli.powers.skills import trust
+from holdfast.features.skills.actions import trust
+from holdfast.features.skills.skill_file import skill_file
 from holdfast.folds.memory import DOCUMENT
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, user_scope
-from holdfast.tools.skills.skill_file import skill_file
 
 FIRST, SECOND = f"run_{'a1' * 16}/call_1", f"run_{'a1' * 16}/call_2"
 NOWHERE = "http://127.0.0.1:9/v1"

@@ -19,6 +19,11 @@ from runner.program import Program, configure, program
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
 PLANNED = "planned"
 STEPS = [{"text": "look"}, {"text": "act"}]
+SKILL = {
+    "scope": "skills",
+    "document": "notes",
+    "text": "---\nname: notes\ndescription: Write notes.\n---\n\nLook.",
+}
 
 
 def script(request: SeenRequest) -> Script:
@@ -87,6 +92,7 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             assert status == 201
             await works(server)
             await works(server, "make a plan", session_id=PLANNED)
+            assert (await server.call("PUT", "/v1/memory", SKILL))[0] == 200
             _, whole = await server.call("GET", "/v1/capabilities")
             assert whole["features"][name] is True
         async with program(tmp_path, command=without(name, tmp_path)) as server:
@@ -102,6 +108,8 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             assert (status, again["name"]) == (200, "news")
             _, session = await server.call("GET", f"/api/sessions/{PLANNED}/messages")
             assert session["plan"]["steps"] == STEPS
+            _, skill = await server.call("GET", "/v1/skills/notes")
+            assert (skill["body"], skill["origin"]) == ("Look.", "learned")
 
 
 async def test_agents_answer_on_the_openai_routes_without_the_relay(tmp_path: Path) -> None:
@@ -193,3 +201,19 @@ async def test_snapshots_of_a_session_are_kept_while_their_feature_is_absent(tmp
             status, undone = await server.call("POST", f"/v1/runs/{run_id}/undo", {})
             assert (status, undone["files"]) == (200, ["notes.txt"])
         assert await asyncio.to_thread(notes.read_text) == "mine"
+
+
+async def test_changes_of_skills_can_be_read_but_not_edited_without_the_feature(tmp_path: Path) -> None:
+    """P12: no one can check the text of a skill."""
+    async with ChaosServer(choose=script) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path) as server:
+            assert (await server.call("PUT", "/v1/memory", SKILL))[0] == 200
+        async with program(tmp_path, command=without("skills", tmp_path)) as server:
+            status, refused = await server.call("PUT", "/v1/memory", SKILL | {"text": ""})
+            assert (status, refused["error"]["param"]) == (400, "scope")
+            assert "the feature skills" in refused["error"]["message"]
+            _, found = await server.call("GET", "/v1/memory")
+            assert [one["notes"] for one in found["data"] if one["scope"] == "skills"] == [
+                {"notes": SKILL["text"]}
+            ]

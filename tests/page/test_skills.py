@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
-from holdfast.tools.skills.library import SkillLibrary
-from holdfast.tools.skills.skill_file import skill_file
-from holdfast.tools.skills.tools import ProposeSkill
+from holdfast.features.skills.library import SkillLibrary
+from holdfast.features.skills.skill_file import skill_file
+from holdfast.features.skills.tools import ProposeSkill
 from page.browsing import Visit, faults_of
 from serving import Setting
 
@@ -28,7 +28,7 @@ async def test_a_proposed_change_of_a_skill_is_compared_accepted_and_removed(
         "body": "New step.",
         "reason": "the old one failed",
     }
-    setting = Setting(tools=(ProposeSkill(),), skills=SkillLibrary(own=tmp_path))
+    setting = Setting(tools=(ProposeSkill(),), features={"skills": SkillLibrary(own=tmp_path)})
     async with visit.chatting(
         [CallTool("propose_skill", change)], [Say("proposed")], setting=setting
     ) as server:

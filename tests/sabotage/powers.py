@@ -13,11 +13,13 @@ from typing_extensions import override
 from agent.world import Effect, World, ending, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.config.trust import TrustedSkills
 from holdfast.decisions.provenance import outside_sources
 from holdfast.features.plans.goals import missing_evidence
 from holdfast.features.plans.run import STILL_PLANNING
 from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.skills.folders import read_folder
+from holdfast.features.skills.library import FoundSkills, SkillLibrary, TrustedSkills
+from holdfast.features.skills.skill_file import skill_file
 from holdfast.folds import memory as memory_fold
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
@@ -41,9 +43,6 @@ from holdfast.tools.memory.memories import (
     workspace_scope,
 )
 from holdfast.tools.recall import SearchSessions
-from holdfast.tools.skills.folders import read_folder
-from holdfast.tools.skills.library import FoundSkills, SkillLibrary
-from holdfast.tools.skills.skill_file import skill_file
 from holdfast.values import RunSettings
 from sabotage import Sabotage
 from scene import Scene

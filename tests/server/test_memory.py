@@ -3,12 +3,12 @@
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.tools.memory.memories import Memories, MemoryEdit, chat_scope, skills_scope
 from holdfast.tools.memory.tools import Remember
-from holdfast.tools.skills.skill_file import skill_file
 from serving import PATIENT, Setting, served, target_of
 
 USER = {"scope": "user"}

@@ -27,7 +27,7 @@ export const NodesDialog = later(
 );
 export const SkillsDialog = later(
   "skills",
-  async () => (await import("../powers/skills_dialog.tsx")).SkillsDialog,
+  async () => (await import("../features/skills/skills_dialog.tsx")).SkillsDialog,
 );
 export const TargetsDialog = later(
   "targets",

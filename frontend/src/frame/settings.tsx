@@ -182,9 +182,11 @@ function Panels(): JSX.Element {
         <Way to="memory" icon="pin">
           Memory
         </Way>
-        <Way to="skills" icon="file">
-          Skills
-        </Way>
+        {has("skills") ? (
+          <Way to="skills" icon="file">
+            Skills
+          </Way>
+        ) : null}
         {may("admin") && has("automations") ? (
           <Way to="automations" icon="clock">
             Automations

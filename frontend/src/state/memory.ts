@@ -9,8 +9,6 @@ import type {
   MemoryList,
   MemoryProposalShown,
   MemoryShown,
-  SkillList,
-  SkillShown,
 } from "../bodies.ts";
 import { ask } from "./asking.ts";
 import { newOrder } from "./order.ts";
@@ -93,15 +91,4 @@ export async function memoryHistory(memory: MemoryShown): Promise<Result<readonl
     `/v1/memory/history?${new URLSearchParams(placeOf(memory))}`,
   );
   return result.ok ? { ok: true, value: result.value.data } : result;
-}
-
-const inWorkspace = (workspace: string): string =>
-  workspace ? `?${new URLSearchParams({ workspace })}` : "";
-
-export function readSkills(workspace: string): Promise<Result<SkillList>> {
-  return ask("GET", `/v1/skills${inWorkspace(workspace)}`);
-}
-
-export function readSkill(name: string, workspace: string): Promise<Result<SkillShown>> {
-  return ask("GET", `/v1/skills/${encodeURIComponent(name)}${inWorkspace(workspace)}`);
 }

@@ -27,7 +27,6 @@ from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, o
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, NOT_STARTED, RunningCall, answer_to, stopped
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.skills import SkillProposals
 from holdfast.agent.tool_set import usable
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
@@ -41,7 +40,6 @@ from holdfast.policy.tool_names import (
     CHILD_TOOLS,
     DELEGATE,
     FIND_TOOLS,
-    PROPOSE_SKILL,
     READ_RESULT,
     REMEMBER,
     tool_kind,
@@ -126,7 +124,6 @@ class ToolCalls:
         self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: self._question,
             FIND_TOOLS: self._find_tools,
-            PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
             REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
             **in_loop_tools(self._context),
         }

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
     from holdfast.tools.children import NamedAgent
-    from holdfast.tools.skills.library import SkillLibrary
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
@@ -68,7 +67,6 @@ class AgentDeps:
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     memory: MemoryMode = "off"  # whether runs can save memories, and whether that needs approval
-    skills: "SkillLibrary | None" = None  # None: runs have no skills
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     memories: Memories = field(init=False)  # of the store

@@ -1,9 +1,9 @@
 """Reads a run's context besides the conversation, from logs and files, when the run begins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -15,12 +15,10 @@ from holdfast.agent.remembering import memory_text
 from holdfast.agent.run_hooks import context_readers, feature_instructions
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.skills import skills_text
 from holdfast.folds.context import history_instructions
-from holdfast.interfaces.feature import ContextPart, ContextReader, ContextRequest
+from holdfast.interfaces.feature import ContextReader, ContextRequest
 from holdfast.interfaces.workspace_paths import unmoved
-from holdfast.tools.memory.memories import chat_of, skills_scope
-from holdfast.tools.skills.library import FoundSkills
+from holdfast.tools.memory.memories import chat_of
 
 ENVIRONMENT = "Environment"
 _FACTS = (
@@ -63,12 +61,11 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
     place = Path(settings.workspace or deps.workspace)
     machine = deps.machine if settings.prompt != "none" else None
     learned = await _learned(view, log, deps, place)
-    request = ContextRequest(view, log, deps, place, learned.message)
-    readers = await context_readers(request) if learned.answers else ()
-    skills = None if learned.skills is None else (*learned.skills.items(),)
-    question = _Question(place, skills, learned.names, readers, has_environment=machine is not None)
-    found = await deps.reads.shared(question, partial(_files, deps, question, machine))
-    skills_shown, sources = skills_text(found.skills, learned.topic)
+    readers = await context_readers(ContextRequest(view, log, deps, place)) if learned.answers else ()
+    keys = tuple([reader.key for reader in readers])
+    question = _Question(place, learned.names, keys, has_environment=machine is not None)
+    found = await deps.reads.shared(question, partial(_files, deps, question, machine, readers))
+    context = [part for reader, read in zip(readers, found.read, strict=True) for part in reader.parts(read)]
     facts = found.facts
     if machine is not None:
         facts = facts | session_facts(view.session, settings, machine, now_ms=log.now_ms())
@@ -81,27 +78,23 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
         "sub-agent": SUB_AGENT if view.session.parent is not None else "",
         "history": history_instructions(view.transcript, log.run_id),
         "features": feature_instructions(settings),
-        "skills": skills_shown,
         "memory": learned.memory,
-        **{part.name: part.text for part in found.parts},
+        **{part.name: part.text for part in context},
         "named files": named_text(found.named),
         "moved": MOVED if view.session.has_moved else "",
     }
     guides = [f"the file {name}" for name in found.guides if name in found.outside]
-    outside = [source for part in found.parts for source in part.sources]
+    outside = [source for part in context for source in part.sources]
     shown = {name: text for name, text in parts.items() if text.strip()}
-    return SystemParts(shown, (*guides, *sources, *outside))
+    return SystemParts(shown, (*guides, *outside))
 
 
 class _Learned(Struct, frozen=True):
     """A run's context from other logs; empty if its message isn't for the model."""
 
     answers: bool = False
-    message: str = ""
-    topic: str = ""  # the session's first message: the choice of skills is the same in later runs
     names: tuple[str, ...] = ()  # the files that the message names as @path
     memory: str = ""
-    skills: Mapping[str, str] | None = None  # what agents changed in skills; None: the run has none
 
 
 async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> _Learned:
@@ -109,23 +102,18 @@ async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Pa
     if run.purpose != "answer":
         return _Learned()
     chat = chat_of(view.session.source, view.session.chat, log.session_id)
-    memory, skills = "", None
+    memory = ""
     if deps.memory != "off":
         memory = await memory_text(deps.memories, run.key, workspace, chat)
-    if deps.skills is not None:
-        skills = (await deps.memories.shown(skills_scope(run.key, chat))).texts
-    messages = view.session.inbox.messages
-    message, topic = messages[run.message_id].text, next(iter(messages.values())).text
-    return _Learned(True, message, topic, names_in(message), memory, skills)
+    return _Learned(True, names_in(view.session.inbox.messages[run.message_id].text), memory)
 
 
 class _Question(NamedTuple):
     """The files that matter to a run; runs with the same question at the same time share the answer."""
 
     place: Path
-    skills: tuple[tuple[str, str], ...] | None  # what agents changed in them; None: the run has none
     names: tuple[str, ...]  # that the message names as @path
-    readers: tuple[ContextReader, ...]
+    readers: tuple[Hashable, ...]  # their keys
     has_environment: bool
 
 
@@ -135,23 +123,21 @@ class _Files(NamedTuple):
     facts: dict[str, str]
     guides: Mapping[str, str]
     outside: frozenset[str]  # guides that are not the user's own
-    skills: FoundSkills
-    parts: Sequence[ContextPart]
+    read: Sequence[Any]  # by the features' readers
     named: tuple[str, ...]
 
 
-def _files(deps: AgentDeps, question: _Question, machine: Machine | None) -> _Files:
+def _files(
+    deps: AgentDeps, question: _Question, machine: Machine | None, readers: Sequence[ContextReader]
+) -> _Files:
     """Everything in one thread: changing threads takes longer than reading. Raises WorkspaceMoved. Blocks."""
-    place, changes = question.place, question.skills
+    place = question.place
     workspace = deps.workspaces(Path(unmoved(place)))
-    # A background process may have written its own instructions and skills in the meantime.
+    # A background process may have written its own instructions in the meantime.
     is_trusted = deps.trusts(place)
     guides = guides_of(workspace) if is_trusted else {}
     own = own_guide(machine.own_guide) if machine is not None else {}
-    skills = FoundSkills({})
-    if is_trusted and deps.skills is not None and changes is not None:
-        skills = deps.skills.find(place, dict(changes))
-    parts = [part for reader in question.readers for part in reader.read(trusted=is_trusted)]
+    read = [reader.read(trusted=is_trusted) for reader in readers]
     facts = place_facts(place, machine) if machine is not None else {}
     named = files_named(workspace, question.names)
-    return _Files(facts, own | guides, frozenset(guides), skills, parts, named)
+    return _Files(facts, own | guides, frozenset(guides), read, named)

@@ -31,7 +31,8 @@ def feature_instructions(settings: RunSettings) -> str:
 
 async def context_readers(request: ContextRequest) -> tuple[ContextReader, ...]:
     """Return the readers of all features' context, in catalog order."""
-    return tuple([await context(request) for context in _CONTEXT])
+    readers = [await context(request) for context in _CONTEXT]
+    return tuple([reader for reader in readers if reader is not None])
 
 
 def only_reads(run: Run) -> str:

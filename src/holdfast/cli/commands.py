@@ -28,7 +28,7 @@ from holdfast.cli.options import (
     Session,
     Workspace,
 )
-from holdfast.cli.powers import memory_commands, skill_commands
+from holdfast.cli.powers import memory_commands
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
 
@@ -71,7 +71,6 @@ app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
 app.add_typer(memory_commands.memory_app, name="memory")
-app.add_typer(skill_commands.skills_app, name="skills")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(quarantine_commands.quarantine_app, name="quarantine")
 RUN_EXAMPLES = """Examples:

@@ -22,7 +22,6 @@ from holdfast.api.powers.memory import (
     MemoryList,
     MemoryShown,
 )
-from holdfast.api.powers.skills import SkillList, SkillShown
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import (
@@ -191,14 +190,6 @@ class Client:
             "steps": [{"text": step} for step in steps],
         }
         await self.post(f"/v1/runs/{in_path(run_id)}/approval", body, _Json, once=_once())
-
-    async def skills(self, workspace: str = "") -> SkillList:
-        """The skills, with those of a workspace."""
-        return await self.get("/v1/skills", SkillList, query={"workspace": workspace})
-
-    async def skill(self, name: str, workspace: str = "") -> SkillShown:
-        """One skill; raises Refused (404) if there's none."""
-        return await self.get(f"/v1/skills/{in_path(name)}", SkillShown, query={"workspace": workspace})
 
     async def memories(self) -> MemoryList:
         """What agents remember for this key."""

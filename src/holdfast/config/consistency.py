@@ -274,7 +274,7 @@ def _is_this_server(base_url: str, server: ServerSettings) -> bool:
 
 def _together(settings: Settings) -> Iterator[ConfigIssue]:
     for section, feature in absent_features(settings).items():
-        yield ConfigIssue((section,), f"needs the feature {feature}, which isn't installed")
+        yield ConfigIssue((*section.split("."),), f"needs the feature {feature}, which isn't installed")
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)

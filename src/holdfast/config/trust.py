@@ -1,19 +1,14 @@
 """The configuration files of working directories that the user trusts."""
 
 import hashlib
-import logging
 import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from typing_extensions import override
-
-_log = logging.getLogger(__name__)
 
 FILE_NAME = "trusted.json"
-SKILLS_NAME = "trusted-skills.json"
 BYTES_MAX = 1_048_576
 
 
@@ -71,31 +66,6 @@ class TrustedFiles:
             beside.replace(self._path)
         finally:
             beside.unlink(missing_ok=True)
-
-
-class TrustedSkills(TrustedFiles):
-    """The folders of skills in workspaces that the user trusts, each by the digest of everything in it.
-
-    If the list can't be read, nothing is trusted.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SKILLS_NAME)
-
-    @override
-    def trusts(self, file: Path, text: str) -> bool:
-        try:
-            return super().trusts(file, text)
-        except TrustUnreadable as error:
-            _log.warning("no skill of a workspace is trusted: %s", error)
-            return False
-
-    @override
-    def knows(self, file: Path) -> bool:
-        try:
-            return super().knows(file)
-        except TrustUnreadable:
-            return False
 
 
 def _place(file: Path) -> str:

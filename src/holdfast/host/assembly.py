@@ -21,7 +21,6 @@ from holdfast.catalog import FEATURES
 from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
-from holdfast.config.trust import TrustedSkills
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
@@ -38,10 +37,11 @@ from holdfast.host.tools import (
     own_folders,
 )
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.feature import Feature
+from holdfast.interfaces.feature import Feature, FeatureContext
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
+from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
@@ -54,7 +54,6 @@ from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target, windows_of
-from holdfast.tools.skills.library import SkillLibrary
 
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess
@@ -125,11 +124,12 @@ async def open_parts(
         clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
+        context = FeatureContext(settings, RedactingStore(store, lambda: secrets), clock, config)
 
         def tools_with_store() -> Mapping[str, Sequence[Tool]]:
             from holdfast.host.tool_groups import tools_with_store  # imported with the other tools
 
-            return tools_with_store(settings, store, clock, skills=skill_library(settings), secrets=secrets)
+            return tools_with_store(context)
 
         tools = await stack.enter_async_context(
             open_tools(
@@ -143,7 +143,7 @@ async def open_parts(
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
         tools.tasks.start("shared grants", partial(grants.watch, clock, always.load))
-        features = await _opened_features(stack, settings, config)
+        features = await _opened_features(stack, context)
         judge = _judge(settings, tools, always=always, config=config)
         judge = replace(judge, undoable=partial(_can_undo, features))
         yield Parts(
@@ -183,25 +183,16 @@ def _clock(settings: Settings, store: Store) -> Clock:
     return StoreClock(SystemClock(), store)
 
 
-def skill_library(settings: Settings) -> SkillLibrary:
-    """Where these settings look for skills."""
-    home = own_config_home()
-    configured = tuple(Path(path).expanduser() for path in settings.agent.skills)
-    return SkillLibrary(own=home / "skills", configured=configured, trust=TrustedSkills(home))
-
-
 def _can_undo(features: Mapping[str, Any], workspace: Path, path: str) -> bool:
     """Return whether a feature can undo a change of the file. Blocks."""
     of_features = [(FEATURES[name], opened) for name, opened in features.items()]
     return any(one.part(one.can_undo)(opened, workspace, path) for one, opened in of_features if one.can_undo)
 
 
-async def _opened_features(
-    stack: AsyncExitStack, settings: Settings, config: Path | None
-) -> Mapping[str, Any]:
+async def _opened_features(stack: AsyncExitStack, context: FeatureContext) -> Mapping[str, Any]:
     """Open the features' resources until the stack is closed."""
     opened = {
-        one.name: await stack.enter_async_context(one.part(one.opened)(settings, config))
+        one.name: await stack.enter_async_context(one.part(one.opened)(context))
         for one in FEATURES.values()
         if one.opened
     }
@@ -308,7 +299,6 @@ def _agent(
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
         memory=settings.agent.memory,
-        skills=skill_library(settings),
         summary_model=settings.agent.summary_target,
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,

@@ -11,13 +11,9 @@ from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.sandbox_test import tested_sandbox
 from holdfast.host.tools import OpenedTools, ToolWorld
-from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import FeatureContext
-from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.redacting import RedactingStore
 from holdfast.models.adapters import adapter_of
-from holdfast.redaction import Redactor
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import Sandbox
@@ -29,8 +25,6 @@ from holdfast.tools.read_result import ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.command_reader import CommandReader
-from holdfast.tools.skills.library import SkillLibrary
-from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
 
 _log = logging.getLogger(__name__)
 
@@ -91,19 +85,15 @@ def open_confiner(
     return Confiner(sandbox, Profiles(options))
 
 
-def tools_with_store(
-    settings: Settings, store: Store, clock: Clock, *, skills: SkillLibrary, secrets: Redactor
-) -> Mapping[str, Sequence[Tool]]:
+def tools_with_store(context: FeatureContext) -> Mapping[str, Sequence[Tool]]:
     """The tools that use the store, by group."""
-    memories = Memories(store, clock)
-    tools: list[Tool] = [SearchSessions(store), ReadResult(store), ReadSkill(skills, store, memories)]
-    if settings.agent.memory != "off":
-        tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
-    search = settings.web_search
+    tools: list[Tool] = [SearchSessions(context.store), ReadResult(context.store)]
+    if context.settings.agent.memory != "off":
+        tools += [Remember(), ReadNotes(context.store, Memories(context.store, context.clock))]
+    search = context.settings.web_search
     if search.service:
         from holdfast.tools.web.search import WebSearch
 
         tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
-    context = FeatureContext(settings, RedactingStore(store, lambda: secrets), clock)
     of_features = {one.name: one.part(one.tools)(context) for one in FEATURES.values() if one.tools}
     return {"with_store": tools, **of_features}

@@ -33,11 +33,12 @@ InLoopTool: TypeAlias = "Callable[[ToolAsked], Awaitable[ToolResult]]"
 
 
 class FeatureContext(Struct, frozen=True):
-    """The inputs of a feature's tools. The store removes secrets from everything appended to it."""
+    """The inputs of a feature's tools and resources. The store removes secrets from inputs."""
 
     settings: "Settings"
     store: "Store"
     clock: "Clock"
+    config: Path | None = None  # the file that the settings come from
 
 
 class ToolsContext(Struct, frozen=True):
@@ -83,14 +84,22 @@ class ContextRequest(Struct, frozen=True):
     log: "RunLog"
     deps: "AgentDeps"
     workspace: Path
-    message: str  # the text of the run's message
 
 
-class ContextReader(Hashable, Protocol):
-    """Reads a feature's context from files. Concurrent runs with equal readers share one read."""
+class ContextReader(Protocol):
+    """A feature's context of one run, from files. Concurrent runs with equal keys share one read."""
 
-    def read(self, *, trusted: bool) -> Sequence[ContextPart]:
-        """Return the parts with text, in order. `trusted`: no command created protected files. Blocks."""
+    @property
+    def key(self) -> Hashable:
+        """Everything that the read depends on besides the workspace."""
+        ...
+
+    def read(self, *, trusted: bool) -> Any:
+        """Read the files. `trusted`: no command created protected files. Blocks."""
+        ...
+
+    def parts(self, found: Any) -> Sequence[ContextPart]:
+        """Return the parts, in order, from what was read for this run or for another one."""
         ...
 
 
@@ -114,9 +123,9 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     """
 
     # Called when a run that answers begins or resumes. It may read logs, from a cache. The reader that it
-    # returns is called in the thread that reads the workspace's instructions. The session's first run adds
+    # returns reads in the thread that reads the workspace's instructions. The session's first run adds
     # the parts to the system text. A later run gets a note about each part that changed.
-    context: "Callable[[ContextRequest], Awaitable[ContextReader]] | None" = None
+    context: "Callable[[ContextRequest], Awaitable[ContextReader | None]] | None" = None
 
     # Instructions for the model, from the run's settings, or empty.
     instructions: "Callable[[RunSettings], str] | None" = None
@@ -227,7 +236,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     # Its open resources, as `deps.features[name]` of agents: an async context manager
-    # `(settings: Settings, config: Path | None)`. It yields None if the feature is off.
+    # `(context: FeatureContext)`. It yields None if the feature is off.
     opened: str = ""
 
     # Whether it can undo a change of a file, for permission modes:

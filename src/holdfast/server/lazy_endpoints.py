@@ -44,7 +44,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "queue": "sessions.endpoints",
         "runs": "runs.endpoints",
         "sessions": "sessions.endpoints",
-        "skills": "skills",
         "targets": "targets",
     }
 )

@@ -21,6 +21,7 @@ from holdfast.api.powers.memory import (
     MemoryShown,
     RememberedIn,
 )
+from holdfast.catalog import FEATURES
 from holdfast.folds.memory import DOCUMENT, Memory
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.access.workspaces import checked_workspace
@@ -39,7 +40,6 @@ from holdfast.tools.memory.memories import (
     user_scope,
     workspace_scope,
 )
-from holdfast.tools.skills.skill_file import BadSkill, is_skill_name, parse_skill
 from holdfast.values import AUTOMATION_SOURCES
 
 HISTORY_MAX = 500
@@ -213,15 +213,16 @@ def _name(scope: MemoryScope, document: str) -> str:
 
 
 def _document(scope: MemoryScope, wanted: MemoryEditRequest) -> str:
-    """The name of the document; raises a Problem if a skill's name or text is none."""
+    """Return the name of the document; raises a Problem for a skill that isn't valid."""
     document = wanted.document.strip()
     if scope.kind != "skills":
         return document or DOCUMENT
-    try:
-        if not is_skill_name(document) or (wanted.text.strip() and parse_skill(wanted.text).name != document):
-            raise bad_request("'document' must be the name of the skill in 'text'", param="document")
-    except BadSkill as error:
-        raise bad_request(f"'text' isn't a valid skill: {error}", param="text") from error
+    skills = FEATURES.get("skills")
+    if skills is None:
+        raise bad_request(
+            "'scope' skills needs the feature skills, which this server doesn't have", param="scope"
+        )
+    skills.part("routes:check_skill")(document, wanted.text)
     return document
 
 

@@ -20,6 +20,8 @@ from holdfast import events as e
 from holdfast.cli.inspect import from_store
 from holdfast.features.hermes_import.command import import_hermes
 from holdfast.features.hermes_import.sessions import HermesSessions
+from holdfast.features.skills.library import SkillLibrary
+from holdfast.features.skills.skill_file import skill_file
 from holdfast.folds import session, transcript
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Ending, Person, Text, ToolCard
@@ -30,8 +32,6 @@ from holdfast.host.lock import DirectoryLock
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.messages import AssistantMessage, ToolMessage, UserMessage
 from holdfast.tools.memory.memories import user_scope
-from holdfast.tools.skills.library import SkillLibrary
-from holdfast.tools.skills.skill_file import skill_file
 
 
 def log_of(home: Path, session_id: str) -> Sequence[tuple[int, e.Event]]:

@@ -1,32 +1,12 @@
-"""Operations on memory and skills."""
+"""Operations on memory."""
 
 from holdfast.api.operation import Operation
-from holdfast.api.powers import memory, skills
+from holdfast.api.powers import memory
 
 _PLACE = {"scope": "user, workspace or skills.", "workspace": "The workspace of the memory."}
 _REFUSED = {400: "invalid_request, invalid_json", 409: "not_remembered"}
 
 MEMORY_OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET",
-        "/v1/skills",
-        "skills.list",
-        tag="Memory",
-        summary="List skills, in hermes format. A workspace's skills are active once it's trusted.",
-        responses={200: skills.SkillList},
-        errors={400: "invalid_request", 403: "workspace_not_allowed"},
-        query={"workspace": "Include skills of this folder. Default: the server's workspace."},
-    ),
-    Operation(
-        "GET",
-        "/v1/skills/{name}",
-        "skills.show",
-        tag="Memory",
-        summary="Get a skill with its instructions.",
-        responses={200: skills.SkillShown},
-        errors={400: "invalid_request", 403: "workspace_not_allowed", 404: "skill_not_found"},
-        query={"workspace": "Include skills of this folder. Default: the server's workspace."},
-    ),
     Operation(
         "GET",
         "/v1/memory",

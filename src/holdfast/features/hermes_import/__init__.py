@@ -2,4 +2,6 @@
 
 from holdfast.interfaces.feature import Feature
 
-FEATURE = Feature(name="hermes_import", requires=("automations",), commands={"import": "commands:import_app"})
+FEATURE = Feature(
+    name="hermes_import", requires=("automations", "skills"), commands={"import": "commands:import_app"}
+)

@@ -43,7 +43,7 @@ from holdfast.safe_text import shown_path
 from holdfast.tools.offload import offload
 
 if TYPE_CHECKING:
-    from holdfast.config.settings import Settings
+    from holdfast.interfaces.feature import FeatureContext
     from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
@@ -390,10 +390,11 @@ def _entries(files: bytes, not_covered: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 @asynccontextmanager
-async def open_snapshots(settings: "Settings", config: Path | None) -> AsyncGenerator[Snapshots | None]:
+async def open_snapshots(context: "FeatureContext") -> AsyncGenerator[Snapshots | None]:
     """The snapshots of the data directory; None if undo is off."""
     from holdfast.host.tools import kept_out_of_tools  # the host imports the agent, and that this module
 
+    settings = context.settings
     undo = settings.undo
     if not undo.enabled:
         yield None
@@ -404,7 +405,7 @@ async def open_snapshots(settings: "Settings", config: Path | None) -> AsyncGene
         file_bytes=undo.file_bytes_max,
         total_bytes=undo.total_bytes_max,
     )
-    kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
+    kept_out = await asyncio.to_thread(kept_out_of_tools, settings, context.config)
     folder, days = settings.data_dir / "snapshots", undo.keep_days
     snapshots = Snapshots(folder, limits=limits, kept_out=kept_out, kept_s=days * 86_400.0)
     try:

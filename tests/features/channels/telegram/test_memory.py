@@ -8,6 +8,7 @@ from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, channel, options_for, until
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
+from holdfast.features.skills.tools import ProposeSkill
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
@@ -15,7 +16,6 @@ from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.memory.memories import Memories, chat_scope, skills_scope, user_scope, workspace_scope
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.recall import NOTHING, SearchSessions
-from holdfast.tools.skills.tools import ProposeSkill
 from holdfast.values import MemoryMode
 
 GROUP, PRIVATE = "tg/-5", f"tg/{ME}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.tools.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkill
+from holdfast.features.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkill
 
 FILES_MAX = 500
 BYTES_MAX = 20_000_000

@@ -1,8 +1,9 @@
-"""Response bodies for skills."""
+"""The HTTP surface of skills."""
 
 from typing import Literal
 
 from holdfast.api.body import ResponseBody
+from holdfast.api.operation import Operation
 
 
 class SkillListed(ResponseBody, frozen=True, kw_only=True):
@@ -33,3 +34,29 @@ class SkillList(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag
 
     data: tuple[SkillListed, ...]
     problems: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
+
+
+_WORKSPACE = {"workspace": "Include skills of this folder. Default: the server's workspace."}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET",
+        "/v1/skills",
+        "skills.list",
+        tag="Memory",
+        summary="List skills, in hermes format. A workspace's skills are active once it's trusted.",
+        responses={200: SkillList},
+        errors={400: "invalid_request", 403: "workspace_not_allowed"},
+        query=_WORKSPACE,
+    ),
+    Operation(
+        "GET",
+        "/v1/skills/{name}",
+        "skills.show",
+        tag="Memory",
+        summary="Get a skill with its instructions.",
+        responses={200: SkillShown},
+        errors={400: "invalid_request", 403: "workspace_not_allowed", 404: "skill_not_found"},
+        query=_WORKSPACE,
+    ),
+)

@@ -1,6 +1,6 @@
 """Which of many skills the model is told about."""
 
-from holdfast.decisions.skill_choice import (
+from holdfast.features.skills.choice import (
     BYTES_SHOWN_MAX,
     SKILLS_SHOWN_MAX,
     chosen,

@@ -1,4 +1,4 @@
-"""`holdfast skills`: the skills that there are, and what agents changed in them."""
+"""`holdfast skills`: the skills, and agents' changes to them."""
 
 import asyncio
 import shutil
@@ -11,12 +11,13 @@ from holdfast.cli.powers import memory
 from holdfast.cli.program_name import command_line
 from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
+from holdfast.client.client import in_path
 from holdfast.config.files import own_config_home
-from holdfast.config.trust import TrustedSkills, TrustUnreadable
+from holdfast.features.skills.bodies import SkillList, SkillShown
+from holdfast.features.skills.folders import read_folder, skill_folders
+from holdfast.features.skills.library import WORKSPACE_FOLDERS, TrustedSkills, TrustUnreadable
+from holdfast.features.skills.skill_file import BadSkill, parse_skill
 from holdfast.safe_text import safe, safe_line
-from holdfast.tools.skills.folders import read_folder, skill_folders
-from holdfast.tools.skills.library import WORKSPACE_FOLDERS
-from holdfast.tools.skills.skill_file import BadSkill, parse_skill
 
 Flags: TypeAlias = Mapping[str, object]
 SKILLS = {"scope": "skills"}
@@ -29,7 +30,7 @@ def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
 
     async def work(attached: Attached) -> int:
         place = await asyncio.to_thread(_workspace, attached, workspace)
-        found = await attached.client.skills(place)
+        found = await attached.client.get("/v1/skills", SkillList, query={"workspace": place})
         if form == "json":
             print_json(found)
             return OK
@@ -58,7 +59,8 @@ def show(flags: Flags, name: str, workspace: str | None) -> int:
 
     async def work(attached: Attached) -> int:
         place = await asyncio.to_thread(_workspace, attached, workspace)
-        one = await attached.client.skill(name, place)
+        path = f"/v1/skills/{in_path(name)}"
+        one = await attached.client.get(path, SkillShown, query={"workspace": place})
         echo(f"{one.name}: {safe_line(one.description, 1_100)}\n\n{safe(one.body)}")
         if one.files:
             echo(f"\nFiles: {safe_line(', '.join(one.files), 2_000)}")

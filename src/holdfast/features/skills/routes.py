@@ -1,30 +1,28 @@
 """Skills over HTTP: the list in hermes' shape, and one of them."""
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.agent.skills import skills_now
-from holdfast.api.powers.skills import SkillList, SkillListed, SkillShown
+from holdfast.features.skills.bodies import SkillList, SkillListed, SkillShown
+from holdfast.features.skills.library import FoundSkills, Skill
+from holdfast.features.skills.run import library_of, skills_now
+from holdfast.features.skills.skill_file import BadSkill, is_skill_name, parse_skill
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
-from holdfast.server.problems import Problem
-from holdfast.server.routing import Endpoint
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response
 from holdfast.tools.memory.memories import skills_scope
-from holdfast.tools.skills.library import FoundSkills, Skill
 
 
 class SkillRoutes:
     """The routes under /v1/skills."""
 
-    def __init__(self, deps: RouteDeps) -> None:
-        self._deps = deps
+    def __init__(self, parts: RouteParts) -> None:
+        self._deps = parts.deps
 
     async def list(self, request: Request) -> Response:
         """GET /v1/skills."""
@@ -37,7 +35,7 @@ class SkillRoutes:
         skill = (await self._found(request)).skills.get(request.path_params["name"])
         if skill is None:
             raise Problem(404, "No skill has this name", code="skill_not_found", param="name")
-        library = self._deps.agent.skills
+        library = library_of(self._deps.agent)
         files = await asyncio.to_thread(library.files_of, skill) if library is not None else ()
         text = skill.text
         return json_response(
@@ -70,10 +68,10 @@ def _about(skill: Skill) -> dict[str, Any]:
     }
 
 
-def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
-    """Return the endpoint functions by name."""
-    skills = SkillRoutes(parts.deps)
-    return {
-        "skills.list": skills.list,
-        "skills.show": skills.show,
-    }
+def check_skill(name: str, text: str) -> None:
+    """Raise a Problem unless this is a skill's text, or empty, and its name."""
+    try:
+        if not is_skill_name(name) or (text.strip() and parse_skill(text).name != name):
+            raise bad_request("'document' must be the name of the skill in 'text'", param="document")
+    except BadSkill as error:
+        raise bad_request(f"'text' isn't a valid skill: {error}", param="text") from error

@@ -1,28 +1,20 @@
-/** The skills that there are, what each says, and what agents changed in them. */
+/** The Skills panel: the skills, their instructions, and agents' changes to them. */
 // Needs what those panels need: otherwise the build cuts the first load into more pieces, which compress worse.
-import "../frame/panels.tsx";
+import "../../frame/panels.tsx";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { MemoryShown, SkillListed, SkillShown } from "../bodies.ts";
-import { Dialog } from "../frame/dialog.tsx";
-import { closeDialog } from "../frame/ui.ts";
-import { harmless } from "../markdown/safe.ts";
-import { useRead } from "../server_panels/refreshed.ts";
-import {
-  editMemory,
-  loadMemories,
-  may,
-  memories,
-  proposals,
-  readSkill,
-  readSkills,
-  session,
-} from "../state.ts";
-import { useActing } from "../talk/acting.ts";
-import { Problem } from "../talk/problem.tsx";
-import { Prose } from "../talk/prose.tsx";
-import { History } from "./memory_dialog.tsx";
-import { Change, Proposals } from "./proposals.tsx";
+import type { MemoryShown, SkillListed, SkillShown } from "../../bodies.ts";
+import { Dialog } from "../../frame/dialog.tsx";
+import { closeDialog } from "../../frame/ui.ts";
+import { harmless } from "../../markdown/safe.ts";
+import { History } from "../../powers/memory_dialog.tsx";
+import { Change, Proposals } from "../../powers/proposals.tsx";
+import { useRead } from "../../server_panels/refreshed.ts";
+import { editMemory, loadMemories, may, memories, proposals, session } from "../../state.ts";
+import { useActing } from "../../talk/acting.ts";
+import { Problem } from "../../talk/problem.tsx";
+import { Prose } from "../../talk/prose.tsx";
+import { readSkill, readSkills } from "./requests.ts";
 
 const ORIGINS: Readonly<Record<SkillListed["origin"], string>> = {
   own: "Yours",

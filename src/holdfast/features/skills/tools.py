@@ -1,6 +1,6 @@
-"""The tools that read a skill and propose one; a proposal is made by the agent loop."""
+"""The tools skill, which reads a skill, and propose_skill, which the agent loop carries out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +8,16 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
-from holdfast.decisions.skill_choice import line_of, ranked
+from holdfast.features.skills.choice import line_of, ranked
+from holdfast.features.skills.library import Skill, SkillLibrary, configured_library
+from holdfast.features.skills.skill_file import BadSkill
+from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import PROPOSE_SKILL, SKILL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.memory.memories import Memories, chat_of_session, skills_scope
 from holdfast.tools.offload import offload
-from holdfast.tools.skills.library import Skill, SkillLibrary
-from holdfast.tools.skills.skill_file import BadSkill
 from holdfast.values import Action
 
 FOUND_MAX = 15
@@ -124,3 +125,10 @@ class ProposeSkill(Tool):
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         return ToolResult("This only works inside an agent run.", ok=False)
+
+
+def tools(context: FeatureContext) -> Sequence[Tool]:
+    """Return the tool that reads skills and, unless memory is off, the one that proposes them."""
+    memories = Memories(context.store, context.clock)
+    read = ReadSkill(configured_library(context.settings), context.store, memories)
+    return (read,) if context.settings.agent.memory == "off" else (read, ProposeSkill())

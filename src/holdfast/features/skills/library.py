@@ -1,15 +1,25 @@
-"""The skills that there are: the user's own, configured ones, and those of a workspace that are trusted."""
+"""Finds skills: the user's own, configured ones, and trusted ones of a workspace."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from typing_extensions import override
 
-from holdfast.tools.skills.folders import read_folder, skill_folders, skill_text
-from holdfast.tools.skills.skill_file import BadSkill, SkillText, parse_skill
+from holdfast.config.files import own_config_home
+from holdfast.config.trust import TrustedFiles, TrustUnreadable
+from holdfast.features.skills.folders import read_folder, skill_folders, skill_text
+from holdfast.features.skills.skill_file import BadSkill, SkillText, parse_skill
 
+if TYPE_CHECKING:
+    from holdfast.config.settings import Settings
+    from holdfast.interfaces.feature import FeatureContext
+
+_log = logging.getLogger(__name__)
 SKILLS_MAX = 1_000
 IMPORTED = "hermes"  # the folder of skills that were imported, with their folders by subject
 WORKSPACE_FOLDERS = (".agents/skills", ".claude/skills")
@@ -17,16 +27,29 @@ WORKSPACE_FOLDERS = (".agents/skills", ".claude/skills")
 SkillOrigin: TypeAlias = Literal["own", "configured", "workspace", "learned"]
 
 
-class SkillTrust(Protocol):
-    """Which folders of workspaces are trusted, and with which digest."""
+class TrustedSkills(TrustedFiles):
+    """The trusted skill folders of workspaces, each by the digest of everything in it.
 
-    def knows(self, file: Path) -> bool:
-        """Whether the folder is trusted with any digest."""
-        ...
+    If the list can't be read, nothing is trusted.
+    """
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "trusted-skills.json")
+
+    @override
     def trusts(self, file: Path, text: str) -> bool:
-        """Whether it is trusted with this digest."""
-        ...
+        try:
+            return super().trusts(file, text)
+        except TrustUnreadable as error:
+            _log.warning("no skill of a workspace is trusted: %s", error)
+            return False
+
+    @override
+    def knows(self, file: Path) -> bool:
+        try:
+            return super().knows(file)
+        except TrustUnreadable:
+            return False
 
 
 class Skill(Struct, frozen=True, kw_only=True):
@@ -64,7 +87,7 @@ class SkillLibrary(Struct, frozen=True, kw_only=True):
 
     own: Path
     configured: tuple[Path, ...] = ()
-    trust: SkillTrust | None = None  # None: no workspace is trusted
+    trust: TrustedSkills | None = None  # None: no workspace is trusted
 
     def find(self, workspace: Path, changes: Mapping[str, str]) -> FoundSkills:
         """All skills for a workspace, with the accepted changes, by name. Blocks."""
@@ -115,6 +138,19 @@ class SkillLibrary(Struct, frozen=True, kw_only=True):
             return read_folder(skill.folder).files if skill.folder is not None else ()
         except BadSkill:
             return ()
+
+
+def configured_library(settings: "Settings") -> SkillLibrary:
+    """Return the library that these settings describe."""
+    home = own_config_home()
+    configured = tuple(Path(path).expanduser() for path in settings.agent.skills)
+    return SkillLibrary(own=home / "skills", configured=configured, trust=TrustedSkills(home))
+
+
+@asynccontextmanager
+async def open_library(context: "FeatureContext") -> AsyncGenerator[SkillLibrary]:
+    """The library of a server."""
+    yield configured_library(context.settings)
 
 
 def _folders(root: Path) -> list[Path]:

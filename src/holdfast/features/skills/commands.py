@@ -1,4 +1,4 @@
-"""The commands of `holdfast skills`; a command imports what it needs when it runs."""
+"""The `holdfast skills` commands; each imports what it needs when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,43 +25,43 @@ def list_all(
     workspace: OfWorkspace = None, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
 ) -> None:
     """List skills."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
     flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(skills.list_skills(flags, workspace, form="json" if as_json else "text"))
+    raise typer.Exit(actions.list_skills(flags, workspace, form="json" if as_json else "text"))
 
 
 @skills_app.command("show")
 def show(name: Name, workspace: OfWorkspace = None, data_dir: DataDir = None, config: Config = None) -> None:
     """Show a skill."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
-    raise typer.Exit(skills.show({"data_dir": data_dir, "config": config}, name, workspace))
+    raise typer.Exit(actions.show({"data_dir": data_dir, "config": config}, name, workspace))
 
 
 @skills_app.command("add")
 def add(folder: Folder) -> None:
     """Copy skills to your configuration directory."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
-    raise typer.Exit(skills.add(folder))
+    raise typer.Exit(actions.add(folder))
 
 
 @skills_app.command("trust")
 def trust(folder: Folder) -> None:
     """Trust a workspace's skills, with all their files as they are now."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
-    raise typer.Exit(skills.trust(folder))
+    raise typer.Exit(actions.trust(folder))
 
 
 @skills_app.command("history")
 def history(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """List agents' changes to skills, newest first."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
     flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(skills.history(flags, form="json" if as_json else "text"))
+    raise typer.Exit(actions.history(flags, form="json" if as_json else "text"))
 
 
 @skills_app.command("rollback")
@@ -71,14 +71,14 @@ def rollback(
     config: Config = None,
 ) -> None:
     """Roll agents' changes to skills back to an earlier change."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
-    raise typer.Exit(skills.roll_back({"data_dir": data_dir, "config": config}, to_seq))
+    raise typer.Exit(actions.roll_back({"data_dir": data_dir, "config": config}, to_seq))
 
 
 @skills_app.command("remove")
 def remove(name: Name, data_dir: DataDir = None, config: Config = None) -> None:
     """Remove agents' changes to a skill. If there are none, remove your own skill."""
-    from holdfast.cli.powers import skills
+    from holdfast.features.skills import actions
 
-    raise typer.Exit(skills.remove({"data_dir": data_dir, "config": config}, name))
+    raise typer.Exit(actions.remove({"data_dir": data_dir, "config": config}, name))

@@ -1,1 +1,0 @@
-"""Skills: folders with instructions that the agent reads when it needs them."""
