@@ -16,7 +16,7 @@ import msgspec
 IMPORTED = (
     *("holdfast.cli.commands", "holdfast.cli.serve", "holdfast.cli.run", "holdfast.cli.piped_input"),
     *("holdfast.cli.reader", "holdfast.cli.sessions", "holdfast.cli.runs", "holdfast.cli.approvals"),
-    *("holdfast.cli.offline_reader", "holdfast.cli.attach", "holdfast.cli.powers.memory"),
+    *("holdfast.cli.offline_reader", "holdfast.cli.attach", "holdfast.features.memory.actions"),
     *("holdfast.client.client", "holdfast.host.hidden_process"),
     *("pydantic.type_adapter", "uvicorn.lifespan.on", "uvloop"),
 )

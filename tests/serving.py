@@ -34,7 +34,7 @@ from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
-from holdfast.values import Action, ApprovalMode, Choice, GrantRule, MemoryMode, Width
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
@@ -259,7 +259,6 @@ class Setting(Struct, frozen=True, kw_only=True):
     session_tools: Mapping[str, SessionTools] = field(default_factory=dict[str, SessionTools])
     # What the server does besides answering.
     also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
-    memory: MemoryMode = "off"
     prompt: str = ""
     opened: Callable[[], Awaitable[bool]] | None = None  # waits for the tools; None: they are open
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
@@ -306,7 +305,6 @@ async def served(
             title_model=setting.title_model,
             features=setting.features,
             workspace=setting.workspace,
-            memory=setting.memory,
             prompt=setting.prompt,
             session_tools=setting.session_tools,
             opened=setting.opened,

@@ -6,6 +6,9 @@ import pytest
 
 from features.automations.sabotages import SABOTAGES as OF_TRIGGERS
 from features.mcp_server.sabotages import SABOTAGES as OF_MCP
+from features.memory.sabotages import SABOTAGES as OF_MEMORY
+from features.plans.sabotages import SABOTAGES as OF_PLANS
+from features.skills.sabotages import SABOTAGES as OF_SKILLS
 from features.undo.sabotages import SABOTAGES as OF_UNDO
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
@@ -19,8 +22,8 @@ from sabotage.discord import SABOTAGES as OF_DISCORD
 from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS
-from sabotage.powers import SABOTAGES as OF_POWERS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
+from sabotage.recall import SABOTAGES as OF_RECALL
 from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.run_logs import SABOTAGES as OF_RUN_LOGS
 from sabotage.runs import SABOTAGES as OF_RUNS
@@ -38,7 +41,10 @@ SABOTAGES = (
     *OF_NODES,
     *OF_PARTS,
     *OF_PATHS,
-    *OF_POWERS,
+    *OF_MEMORY,
+    *OF_PLANS,
+    *OF_RECALL,
+    *OF_SKILLS,
     *OF_PROGRAMS,
     *OF_RELAY,
     *OF_RUN_LOGS,

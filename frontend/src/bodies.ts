@@ -688,69 +688,6 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
-/** The caller's memories. */
-export interface MemoryList {
-  readonly object: "list";
-  readonly mode: MemoryMode;
-  readonly data: readonly MemoryShown[];
-}
-
-/** A memory: its main document, its notes by name, and pending proposals. */
-export interface MemoryShown {
-  readonly scope: "chat" | "skills" | "user" | "workspace";
-  readonly workspace?: string;
-  readonly chat?: string;
-  readonly document?: string;
-  readonly notes?: Readonly<Record<string, string>>;
-  readonly proposals?: readonly MemoryProposalShown[];
-  readonly last_seq?: number;
-}
-
-/** A proposed memory. `because` lists the other sources that the model had seen. */
-export interface MemoryProposalShown {
-  readonly change_id: string;
-  readonly document: string;
-  readonly before: string;
-  readonly after: string;
-  readonly reason: string;
-  readonly proposed_at: number;
-  readonly because?: readonly string[];
-  readonly origin?: MemoryOrigin;
-}
-
-/** The changes of a memory, newest first. */
-export interface MemoryHistory {
-  readonly object: "list";
-  readonly data: readonly MemoryChangeShown[];
-}
-
-/** A change to a memory. */
-export interface MemoryChangeShown {
-  readonly seq: number;
-  readonly change_id: string;
-  readonly document: string;
-  readonly before: string;
-  readonly after: string;
-  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
-  readonly changed_at: number;
-  readonly reason?: string;
-  readonly by?: string;
-  readonly to_seq?: number;
-  readonly origin?: MemoryOrigin;
-}
-
-/** The memory is forgotten. These sessions are its source or still contain the text. */
-export interface MemoryForgotten {
-  readonly forgotten: boolean;
-  readonly sessions?: readonly RememberedIn[];
-}
-
-/** A session that still contains the forgotten text. */
-export interface RememberedIn {
-  readonly session_id: string;
-  readonly title?: string;
-}
-
 /** The stored blob. Refer to it by name in message parts. */
 export interface BlobStored {
   readonly blob: string;
@@ -1113,6 +1050,69 @@ export interface FileEffect {
   readonly path: string;
   readonly effect: "restored" | "recreated" | "deleted";
   readonly conflict?: string;
+}
+
+/** The caller's memories. */
+export interface MemoryList {
+  readonly object: "list";
+  readonly mode: MemoryMode;
+  readonly data: readonly MemoryShown[];
+}
+
+/** A memory: its main document, its notes by name, and pending proposals. */
+export interface MemoryShown {
+  readonly scope: "chat" | "skills" | "user" | "workspace";
+  readonly workspace?: string;
+  readonly chat?: string;
+  readonly document?: string;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly proposals?: readonly MemoryProposalShown[];
+  readonly last_seq?: number;
+}
+
+/** A proposed memory. `because` lists the other sources that the model had seen. */
+export interface MemoryProposalShown {
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly reason: string;
+  readonly proposed_at: number;
+  readonly because?: readonly string[];
+  readonly origin?: MemoryOrigin;
+}
+
+/** The changes of a memory, newest first. */
+export interface MemoryHistory {
+  readonly object: "list";
+  readonly data: readonly MemoryChangeShown[];
+}
+
+/** A change to a memory. */
+export interface MemoryChangeShown {
+  readonly seq: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
+  readonly changed_at: number;
+  readonly reason?: string;
+  readonly by?: string;
+  readonly to_seq?: number;
+  readonly origin?: MemoryOrigin;
+}
+
+/** The memory is forgotten. These sessions are its source or still contain the text. */
+export interface MemoryForgotten {
+  readonly forgotten: boolean;
+  readonly sessions?: readonly RememberedIn[];
+}
+
+/** A session that still contains the forgotten text. */
+export interface RememberedIn {
+  readonly session_id: string;
+  readonly title?: string;
 }
 
 /** The caller's skills in a workspace, and problems by folder. */

@@ -1022,53 +1022,6 @@ export interface MessageUnpinned {
   readonly by?: string;
 }
 
-/** An agent proposed a memory, which needs a person's approval. */
-export interface MemoryProposed {
-  readonly type: "memory.proposed";
-  readonly at_ms: number;
-  readonly change_id: string;
-  readonly document: string;
-  readonly before: string;
-  readonly after: string;
-  readonly old?: string;
-  readonly new?: string;
-  readonly reason?: string;
-  readonly because?: readonly string[];
-  readonly origin?: MemoryOrigin | null;
-}
-
-/** Where something that the agent wants to remember came from. */
-export interface MemoryOrigin {
-  readonly session_id: string;
-  readonly run_id: string;
-  readonly message_id: string;
-  readonly tool_call_id: string;
-  readonly seq?: number;
-}
-
-/** A document changed. Without effect if it no longer has the text `before`. */
-export interface MemoryWritten {
-  readonly type: "memory.written";
-  readonly at_ms: number;
-  readonly change_id: string;
-  readonly document: string;
-  readonly before: string;
-  readonly after: string;
-  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
-  readonly reason?: string;
-  readonly by?: string;
-  readonly to_seq?: number;
-  readonly origin?: MemoryOrigin | null;
-}
-
-/** A person rejected a proposal. */
-export interface MemoryRejected {
-  readonly type: "memory.rejected";
-  readonly at_ms: number;
-  readonly change_id: string;
-  readonly by?: string;
-}
-
 /** A stop of the run was requested. */
 export interface StopRequested {
   readonly type: "stop.requested";
@@ -1212,6 +1165,53 @@ export interface SnapshotTaken {
   readonly why_not?: string;
   readonly branch?: string;
   readonly commit?: string;
+}
+
+/** An agent proposed a memory, which needs a person's approval. */
+export interface MemoryProposed {
+  readonly type: "memory.proposed";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly old?: string;
+  readonly new?: string;
+  readonly reason?: string;
+  readonly because?: readonly string[];
+  readonly origin?: MemoryOrigin | null;
+}
+
+/** The tool call and the message that a memory or a skill comes from. */
+export interface MemoryOrigin {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly message_id: string;
+  readonly tool_call_id: string;
+  readonly seq?: number;
+}
+
+/** A document changed. Without effect if it no longer has the text `before`. */
+export interface MemoryWritten {
+  readonly type: "memory.written";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
+  readonly reason?: string;
+  readonly by?: string;
+  readonly to_seq?: number;
+  readonly origin?: MemoryOrigin | null;
+}
+
+/** A person rejected a proposal. */
+export interface MemoryRejected {
+  readonly type: "memory.rejected";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly by?: string;
 }
 
 /** The channel connected. `account` is its name on the platform. */
@@ -1574,9 +1574,6 @@ export type AnyEvent =
   | ContextReverted
   | MessagePinned
   | MessageUnpinned
-  | MemoryProposed
-  | MemoryWritten
-  | MemoryRejected
   | StopRequested
   | RunResumed
   | RunEnded
@@ -1589,6 +1586,9 @@ export type AnyEvent =
   | DeliveryRejected
   | DeliveryUnknown
   | SnapshotTaken
+  | MemoryProposed
+  | MemoryWritten
+  | MemoryRejected
   | ChannelConnected
   | ChannelFailed
   | ChannelCodeCreated

@@ -3,13 +3,13 @@
 export type { Result, Trouble } from "./api.ts";
 export { blobUrl } from "./api.ts";
 export type { ChildShown, GrantShown, OpenAsk, RulePreview, SessionShown, Started } from "./bodies.ts";
+export * from "./features/memory/memories.ts";
 export * from "./state/actions.ts";
 export { fetchFile, ticketed } from "./state/asking.ts";
 export * from "./state/asks.ts";
 export * from "./state/family.ts";
 export * from "./state/inbox.ts";
 export * from "./state/list.ts";
-export * from "./state/memory.ts";
 export { changeMode, modeNow } from "./state/modes.ts";
 export type * from "./state/page_state.ts";
 export * from "./state/sending.ts";

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import type { ChildList, OpenAsk, SessionShown } from "../src/bodies.ts";
+import { loadMemories, memories } from "../src/features/memory/memories.ts";
 import { begunSince, newsOf } from "../src/frame/notify.ts";
 import { loadTargets } from "../src/state/actions.ts";
 import { type readDraft, writeDraft } from "../src/state/drafts.ts";
 import { childAsks, family, followFamily } from "../src/state/family.ts";
 import { followInbox, inbox, loadInbox } from "../src/state/inbox.ts";
 import { unfollow } from "../src/state/link.ts";
-import { loadMemories, memories } from "../src/state/memory.ts";
 import { followUnread, open, openStart } from "../src/state/opening.ts";
 import { newOrder } from "../src/state/order.ts";
 import { outbox } from "../src/state/outbox.ts";

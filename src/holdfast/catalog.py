@@ -36,6 +36,7 @@ class UnfinishedWork(Struct):
 
 SHIPPED: tuple[Shipped, ...] = (
     Shipped("undo", unfinished="undo/"),
+    Shipped("memory", logs={"memory": "mem_"}),
     Shipped("skills", settings=("agent.skills",)),
     Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
     Shipped("automations", logs={"trigger": "trg_"}),
@@ -53,6 +54,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("usage_reports"),
     Shipped("plans", run_settings=("plan_first", "goal")),
 )
+# Sources of logs that aren't conversations, so session lists and searches exclude them.
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())
 

@@ -4,8 +4,6 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from holdfast.catalog import LOG_SOURCES
-
 Number = TypeVar("Number", int, float)
 # The name of a blob that an event keeps.
 BlobRef: TypeAlias = Annotated[str, "blob"]
@@ -14,10 +12,7 @@ BlobRef: TypeAlias = Annotated[str, "blob"]
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
 CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
-# Logs of autonomous features: they aren't conversations, so session lists, searches and routes exclude them.
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
-MEMORY = "memory"
-AUTOMATION_SOURCES = (*LOG_SOURCES, MEMORY)
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
@@ -165,16 +160,6 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     text: str
     state: PlanStepState = "pending"
-
-
-class MemoryOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where something that the agent wants to remember came from."""
-
-    session_id: str
-    run_id: str
-    message_id: str
-    tool_call_id: str
-    seq: int = 0  # of the message in its session
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

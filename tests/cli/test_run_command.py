@@ -17,9 +17,10 @@ from holdfast.cli.ids import resolve_id
 from holdfast.cli.run import follow_run
 from holdfast.cli.run_output import PlainOutput
 from holdfast.client import Client
+from holdfast.features.memory.client import MemoryCalls
+from holdfast.features.memory.tools import Remember
 from holdfast.host.demo_model import last_said
 from holdfast.policy.tool_names import ASK_USER
-from holdfast.tools.memory.tools import Remember
 from serving import Setting, served, target_of
 
 pytestmark = pytest.mark.long
@@ -143,12 +144,14 @@ async def test_a_proposal_that_waits_is_named_with_the_command_that_accepts_it(c
     out, err = io.StringIO(), io.StringIO()
     async with (
         ChaosServer([*calls], [Say("ok")]) as chaos,
-        served(target_of(chaos), setting=Setting(tools=(Remember(),), memory="ask")) as server,
+        served(target_of(chaos), setting=Setting(tools=(Remember(),))) as server,
         Client(server.url) as client,
     ):
         run_id = (await client.start("I like tea")).run_id
         assert await follow_run(client, run_id, output=PlainOutput(out, err)) == 0
-        proposed = [one.change_id for each in (await client.memories()).data for one in each.proposals]
+        proposed = [
+            one.change_id for each in (await MemoryCalls(client).list()).data for one in each.proposals
+        ]
     assert out.getvalue() == "ok\n"
     if count == 1:
         assert f"memory accept {run_id}" in err.getvalue()

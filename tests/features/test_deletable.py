@@ -19,6 +19,7 @@ from runner.program import Program, configure, program
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
 PLANNED = "planned"
 STEPS = [{"text": "look"}, {"text": "act"}]
+MEMORY = {"scope": "user", "text": "likes tea"}
 SKILL = {
     "scope": "skills",
     "document": "notes",
@@ -45,7 +46,7 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.events, feature.folds, feature.run, feature.session_fields),
         *(feature.operations, feature.tools, feature.session_tools, feature.doctor),
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
-        *(feature.opened, feature.can_undo, feature.recover, feature.upkeep),
+        *(feature.opened, feature.can_undo, feature.recover, feature.upkeep, feature.terminal_proposals),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
     chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())
@@ -92,7 +93,8 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             assert status == 201
             await works(server)
             await works(server, "make a plan", session_id=PLANNED)
-            assert (await server.call("PUT", "/v1/memory", SKILL))[0] == 200
+            for change in (MEMORY, SKILL):
+                assert (await server.call("PUT", "/v1/memory", change))[0] == 200
             _, whole = await server.call("GET", "/v1/capabilities")
             assert whole["features"][name] is True
         async with program(tmp_path, command=without(name, tmp_path)) as server:
@@ -108,6 +110,8 @@ async def test_a_server_without_the_feature_runs_agents_and_keeps_what_it_stored
             assert (status, again["name"]) == (200, "news")
             _, session = await server.call("GET", f"/api/sessions/{PLANNED}/messages")
             assert session["plan"]["steps"] == STEPS
+            _, memories = await server.call("GET", "/v1/memory")
+            assert memories["data"][0]["document"] == "likes tea"
             _, skill = await server.call("GET", "/v1/skills/notes")
             assert (skill["body"], skill["origin"]) == ("Look.", "learned")
 

@@ -5,8 +5,10 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from features.memory.world import opened
 from holdfast.chaos import CallTool, Say
-from holdfast.tools.memory.tools import Remember
+from holdfast.features.memory.tools import Remember
+from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, faults_of
 from serving import Setting
 
@@ -65,7 +67,8 @@ async def test_what_was_learned_today_is_taken_back_with_one_click(visit: Visit)
         CallTool("remember", {"about": "user", "text": text, "reason": "for later"})
         for text in ("likes tea", "has a cat")
     ]
-    setting = Setting(tools=(Remember(),), memory="auto")
+    store = MemoryStore()
+    setting = Setting(store=store, tools=(Remember(),), features=opened(store, "auto"))
     async with visit.chatting(facts, [Say("noted")], setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("I like tea and have a cat")

@@ -3,13 +3,11 @@
 A check is a function of what is plugged in at a seam: it passes for the right thing and fails for the wrong
 one. `channels.py` breaks what people are told on chat platforms, `chats.py` what people there can do and
 see, `children.py` delegation, `confinement.py` the sandbox, `deliveries.py` the calls of chat platforms,
-`mcp.py` the agent as a tool of others,
 `nodes.py` servers that share a store, `parts.py` single functions and classes, `paths.py` the handling of
-files and repositories, `powers.py` what agents learn and plan, `programs.py` what an agent inside another
-program relies on, `relay.py` the accounts of relayed calls, `run_logs.py` the log of a run, `runs.py` a
-process that runs agents,
-`servers.py` what clients see over HTTP, `slack.py` a Slack channel, `undo.py` what is taken back. Wrong
-stores are in journal/sabotage_journal.py.
+files and repositories, `programs.py` what an agent inside another program relies on, `recall.py` what agents
+recall, `relay.py` the accounts of relayed calls, `run_logs.py` the log of a run, `runs.py` a process that
+runs agents, `servers.py` what clients see over HTTP, `slack.py` a Slack channel. Those of features are in
+features/, and wrong stores in journal/sabotage_journal.py.
 """
 
 from collections.abc import Awaitable, Callable

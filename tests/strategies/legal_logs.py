@@ -31,6 +31,7 @@ from holdfast.features.automations.events import (
     TriggerSkipped,
 )
 from holdfast.features.automations.values import EveryTimes, TriggerSettings
+from holdfast.features.memory.events import MemoryProposed, MemoryRejected, MemoryWritten
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.undo.events import SnapshotTaken
 from holdfast.values import (
@@ -481,9 +482,9 @@ _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
     (e.QueueResumed, {}),
     (e.RelayCalled, {"call_id": "c", "key": "me", "wire": "chat"}),
     (e.ParentTold, {}),
-    (e.MemoryProposed, {"change_id": "c", "document": "d", "before": "", "after": "x"}),
-    (e.MemoryWritten, {"change_id": "c", "document": "d", "before": "", "after": "x", "how": "edited"}),
-    (e.MemoryRejected, {"change_id": "c"}),
+    (MemoryProposed, {"change_id": "c", "document": "d", "before": "", "after": "x"}),
+    (MemoryWritten, {"change_id": "c", "document": "d", "before": "", "after": "x", "how": "edited"}),
+    (MemoryRejected, {"change_id": "c"}),
 )
 _TRIGGER_SETTINGS = TriggerSettings(name="t", when=EveryTimes(seconds=60), prompt="p")
 _TRIGGER_EVENTS: tuple[_Made, ...] = (

@@ -5,10 +5,10 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Result } from "../api.ts";
 import type { OpenApproval } from "../bodies.ts";
+import { Proposals } from "../features/memory/proposals.tsx";
 import { ago, countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { exact, harmless } from "../markdown/safe.ts";
-import { Proposals } from "../powers/proposals.tsx";
 import {
   answerAsk,
   askIdOf,
@@ -16,7 +16,6 @@ import {
   exactAsk,
   inbox,
   loadInbox,
-  loadMemories,
   needsYou,
   nowMs,
   type OpenAsk,
@@ -40,10 +39,7 @@ import { closeDialog } from "./ui.ts";
 const close = (): void => closeDialog("inbox");
 
 export function Inbox(): JSX.Element {
-  useEffect(() => {
-    void loadInbox();
-    void loadMemories();
-  }, []);
+  useEffect(() => void loadInbox(), []);
   const asks = inbox.value;
   return (
     <Dialog title="Inbox" onClose={close}>

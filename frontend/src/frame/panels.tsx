@@ -11,7 +11,7 @@ export { TimelinePanel } from "./timeline_panel.tsx";
 
 export const MemoryDialog = later(
   "memory",
-  async () => (await import("../powers/memory_dialog.tsx")).MemoryDialog,
+  async () => (await import("../features/memory/memory_dialog.tsx")).MemoryDialog,
 );
 export const AutomationsDialog = later(
   "automations",

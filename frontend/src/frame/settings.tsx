@@ -179,9 +179,11 @@ function Panels(): JSX.Element {
             Usage
           </Way>
         ) : null}
-        <Way to="memory" icon="pin">
-          Memory
-        </Way>
+        {has("memory") ? (
+          <Way to="memory" icon="pin">
+            Memory
+          </Way>
+        ) : null}
         {has("skills") ? (
           <Way to="skills" icon="file">
             Skills

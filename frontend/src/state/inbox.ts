@@ -2,10 +2,10 @@
 
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { OpenAsk } from "../bodies.ts";
+import { loadMemories, proposals } from "../features/memory/memories.ts";
 import { waitingAsks } from "./asks.ts";
-import { loadMemories } from "./memory.ts";
 import { newOrder } from "./order.ts";
-import { connection, needsYou, session, sessions } from "./signals.ts";
+import { connection, has, needsYou, session, sessions } from "./signals.ts";
 
 /** The oldest first. */
 export const inbox = signal<readonly OpenAsk[]>([]);
@@ -17,9 +17,19 @@ export function askIdOf(ask: OpenAsk): string {
   return ask.kind === "approval" ? ask.approval_id : ask.question_id;
 }
 
+/** Everything that waits for a person: approvals, questions and proposals. */
+export const waitingForYou = computed(() => needsYou.value + proposals.value.length);
+
+/** The same without the open session: what a badge elsewhere should count. */
+export const waitingElsewhere = computed(() =>
+  Math.max(0, waitingForYou.value - (session.value?.row.value?.open_asks ?? 0)),
+);
+
 const inOrder = newOrder();
 
+/** Reads all of it; the server answers about memories and asks in any order. */
 export async function loadInbox(): Promise<void> {
+  if (has("memory")) void loadMemories();
   const isNews = inOrder();
   const result = await waitingAsks();
   if (result.ok && isNews()) inbox.value = result.value.toSorted((a, b) => a.asked_at - b.asked_at);
@@ -36,16 +46,9 @@ export function followInbox(): void {
     );
     // a run that ends may have proposed something; a short one may never be seen at work
     const run = `${needsYou} ${session.value?.runs.value.size} ${session.value?.currentRun.value?.run_id}`;
-    return [...rows, run, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]
-      .sort()
-      .join(" ")
-      .trim();
+    return [...rows, run, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)].sort().join(" ");
   });
   effect(() => {
-    if (known.value !== null)
-      untracked(() => {
-        void loadInbox();
-        void loadMemories();
-      });
+    if (known.value !== null) void untracked(loadInbox);
   });
 }

@@ -1,6 +1,7 @@
 /** The chat itself: what was said, what waits, and where to say more. */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { ProposalPlace } from "../features/memory/proposal_place.tsx";
 import { PlanPlace } from "../features/plans/plan_place.tsx";
 import { UndoPlace } from "../features/undo/undo_place.tsx";
 import { Welcome } from "../frame/welcome.tsx";
@@ -10,7 +11,6 @@ import { AskPlace } from "./ask_place.tsx";
 import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
 import { OriginPlace } from "./origin_place.tsx";
-import { ProposalPlace } from "./proposal_place.tsx";
 import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
 

@@ -22,7 +22,6 @@ from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.delegation import Delegation
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import mode_in
-from holdfast.agent.remembering import Remembering
 from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, NOT_STARTED, RunningCall, answer_to, stopped
@@ -41,7 +40,6 @@ from holdfast.policy.tool_names import (
     DELEGATE,
     FIND_TOOLS,
     READ_RESULT,
-    REMEMBER,
     tool_kind,
 )
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict, deny_unattended
@@ -124,7 +122,6 @@ class ToolCalls:
         self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: self._question,
             FIND_TOOLS: self._find_tools,
-            REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
             **in_loop_tools(self._context),
         }
 

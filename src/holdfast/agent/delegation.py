@@ -24,7 +24,7 @@ from holdfast.decisions.shared_budgets import share_of
 from holdfast.events.modes import mode_set
 from holdfast.folds.child_lines import progress_line, tail_of
 from holdfast.folds.run import ChildState, Run
-from holdfast.folds.session import Session
+from holdfast.folds.session import Session, chat_of
 from holdfast.interfaces.ids import child_ids, message_of
 from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, IfSessionKnown, JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult
@@ -49,7 +49,6 @@ from holdfast.tools.children import (
     TailArgs,
     WaitArgs,
 )
-from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
 from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings, asks_less
 
@@ -305,7 +304,7 @@ class Delegation:
             home=session.home,
         )
         api_key = self._view.run(self._log.run_id).api_key
-        chat = chat_of(session.source, session.chat, self._log.session_id)
+        chat = chat_of(session, self._log.session_id)
         child = NewChild(started, parent, args.task, api_key, session.approval_mode, chat)
         await create(self._deps, child)
         # The parent's mode may have become stricter while the session didn't exist yet.

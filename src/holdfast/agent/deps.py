@@ -19,10 +19,9 @@ from holdfast.policy.tool_names import SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.tools.memory.memories import Memories
 from holdfast.tools.offload import SharedReads
 from holdfast.tools.registry import Registry
-from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
+from holdfast.values import Budget, OnExpiry, RunSettings
 
 if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
@@ -66,10 +65,8 @@ class AgentDeps:
     ask_poll_s: float = 30.0
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
-    memory: MemoryMode = "off"  # whether runs can save memories, and whether that needs approval
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
-    memories: Memories = field(init=False)  # of the store
     reads: SharedReads = field(default_factory=SharedReads)  # of files, when runs begin
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
@@ -83,9 +80,6 @@ class AgentDeps:
     background: BackgroundTasks = field(
         default_factory=BackgroundTasks
     )  # the code that starts a task also ends it
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "memories", Memories(self.store, self.clock))  # the class is frozen
 
     async def until_opened(self) -> bool:
         """Wait until the tools are open and the sandbox tested; False if that fails and the server ends."""

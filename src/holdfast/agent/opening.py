@@ -11,14 +11,12 @@ from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import MOVED, files_named, guides_of, named_text, names_in, own_guide
 from holdfast.agent.prompt import Machine, place_facts, session_facts
-from holdfast.agent.remembering import memory_text
 from holdfast.agent.run_hooks import context_readers, feature_instructions
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import history_instructions
 from holdfast.interfaces.feature import ContextReader, ContextRequest
 from holdfast.interfaces.workspace_paths import unmoved
-from holdfast.tools.memory.memories import chat_of
 
 ENVIRONMENT = "Environment"
 _FACTS = (
@@ -60,10 +58,14 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
     settings = view.run(log.run_id).settings
     place = Path(settings.workspace or deps.workspace)
     machine = deps.machine if settings.prompt != "none" else None
-    learned = await _learned(view, log, deps, place)
-    readers = await context_readers(ContextRequest(view, log, deps, place)) if learned.answers else ()
-    keys = tuple([reader.key for reader in readers])
-    question = _Question(place, learned.names, keys, has_environment=machine is not None)
+    run = view.transcript.runs[log.run_id]
+    names: tuple[str, ...] = ()
+    readers: tuple[ContextReader, ...] = ()
+    if run.purpose == "answer":
+        names = names_in(view.session.inbox.messages[run.message_id].text)
+        readers = await context_readers(ContextRequest(view, log, deps, place))
+    keys = tuple([(type(reader), reader.key) for reader in readers])
+    question = _Question(place, names, keys, has_environment=machine is not None)
     found = await deps.reads.shared(question, partial(_files, deps, question, machine, readers))
     context = [part for reader, read in zip(readers, found.read, strict=True) for part in reader.parts(read)]
     facts = found.facts
@@ -78,7 +80,6 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
         "sub-agent": SUB_AGENT if view.session.parent is not None else "",
         "history": history_instructions(view.transcript, log.run_id),
         "features": feature_instructions(settings),
-        "memory": learned.memory,
         **{part.name: part.text for part in context},
         "named files": named_text(found.named),
         "moved": MOVED if view.session.has_moved else "",
@@ -89,31 +90,12 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
     return SystemParts(shown, (*guides, *outside))
 
 
-class _Learned(Struct, frozen=True):
-    """A run's context from other logs; empty if its message isn't for the model."""
-
-    answers: bool = False
-    names: tuple[str, ...] = ()  # the files that the message names as @path
-    memory: str = ""
-
-
-async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> _Learned:
-    run = view.transcript.runs[log.run_id]
-    if run.purpose != "answer":
-        return _Learned()
-    chat = chat_of(view.session.source, view.session.chat, log.session_id)
-    memory = ""
-    if deps.memory != "off":
-        memory = await memory_text(deps.memories, run.key, workspace, chat)
-    return _Learned(True, names_in(view.session.inbox.messages[run.message_id].text), memory)
-
-
 class _Question(NamedTuple):
     """The files that matter to a run; runs with the same question at the same time share the answer."""
 
     place: Path
     names: tuple[str, ...]  # that the message names as @path
-    readers: tuple[Hashable, ...]  # their keys
+    readers: tuple[Hashable, ...]  # their types and keys
     has_environment: bool
 
 

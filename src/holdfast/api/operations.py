@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 
 from holdfast.api.operation import Operation
-from holdfast.api.powers.operations import MEMORY_OPERATIONS
 from holdfast.api.run_operations import RUN_OPERATIONS
 from holdfast.api.server_operations import SERVER_OPERATIONS
 from holdfast.api.session_operations import SESSION_OPERATIONS
@@ -14,7 +13,6 @@ from holdfast.catalog import FEATURES
 OPERATIONS: tuple[Operation, ...] = (
     *RUN_OPERATIONS,
     *SESSION_OPERATIONS,
-    *MEMORY_OPERATIONS,
     *SERVER_OPERATIONS,
     *(operation for one in FEATURES.values() if one.operations for operation in one.part(one.operations)),
 )

@@ -28,7 +28,6 @@ from holdfast.cli.options import (
     Session,
     Workspace,
 )
-from holdfast.cli.powers import memory_commands
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
 
@@ -70,7 +69,6 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
-app.add_typer(memory_commands.memory_app, name="memory")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(quarantine_commands.quarantine_app, name="quarantine")
 RUN_EXAMPLES = """Examples:

@@ -13,6 +13,7 @@ from holdfast.api.errors import ErrorDetail
 from holdfast.api.operation import SCOPES
 from holdfast.api.runs import RunListed, RunPage, RunShown
 from holdfast.api.sessions import SessionExport, SessionPage, SessionShown, TranscriptPage
+from holdfast.catalog import LOG_SOURCES
 from holdfast.cli.reader import PausedSession
 from holdfast.client.errors import Refused
 from holdfast.client.updates import Heard, Seen
@@ -38,7 +39,7 @@ from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
 from holdfast.server.sessions.roots import with_family
-from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY
+from holdfast.values import CHILD, OPENAI, RELAY
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
@@ -115,7 +116,7 @@ class OfflineReader:
         """See Reads; the first page is all that there is."""
         del cursor
         if not words:
-            hidden = (OPENAI, RELAY, *AUTOMATION_SOURCES, *(() if children == "true" else (CHILD,)))
+            hidden = (OPENAI, RELAY, *LOG_SOURCES, *(() if children == "true" else (CHILD,)))
             wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=hidden)
             found = await self.store.sessions(wanted)
             page = _one_page(await with_family(self.store, [self._session(one) for one in found]))

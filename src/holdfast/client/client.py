@@ -15,13 +15,6 @@ from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, Rule
 from holdfast.api.children import ChildList
 from holdfast.api.live import BackgroundOutput, SessionLive
 from holdfast.api.nodes import NodeList, NodeShown
-from holdfast.api.powers.memory import (
-    MemoryChangeShown,
-    MemoryForgotten,
-    MemoryHistory,
-    MemoryList,
-    MemoryShown,
-)
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import (
@@ -190,25 +183,6 @@ class Client:
             "steps": [{"text": step} for step in steps],
         }
         await self.post(f"/v1/runs/{in_path(run_id)}/approval", body, _Json, once=_once())
-
-    async def memories(self) -> MemoryList:
-        """What agents remember for this key."""
-        return await self.get("/v1/memory", MemoryList)
-
-    async def memory_history(self, place: Mapping[str, str]) -> Sequence[MemoryChangeShown]:
-        """The changes of a memory, newest first; `place` has its scope, and its workspace."""
-        return (await self.get("/v1/memory/history", MemoryHistory, query=dict(place))).data
-
-    async def change_memory(
-        self, what: Literal["decide", "rollback", "forget"], body: Mapping[str, Any]
-    ) -> MemoryShown | MemoryForgotten:
-        """Decide about proposals, roll a memory back, or forget; the body names its scope and workspace."""
-        kind = MemoryForgotten if what == "forget" else MemoryShown
-        return await self.post(f"/v1/memory/{what}", dict(body), kind, once=_once())
-
-    async def edit_memory(self, body: Mapping[str, Any]) -> MemoryShown:
-        """Give a document or a note of a memory another text."""
-        return await self.send(ClientRequest("PUT", "/v1/memory", dict(body), _once()), MemoryShown)
 
     async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
         """What is always allowed, and what is allowed in the session if one is named."""

@@ -41,6 +41,7 @@ from holdfast.events.children import PersonAskSettled as PersonAskSettled
 from holdfast.events.context import ContextCompacted as ContextCompacted
 from holdfast.events.context import ContextCompactionFailed as ContextCompactionFailed
 from holdfast.events.context import ContextNoted as ContextNoted
+from holdfast.events.context import ContextRead as ContextRead
 from holdfast.events.context import ContextReverted as ContextReverted
 from holdfast.events.context import ContextSet as ContextSet
 from holdfast.events.context import ContextTrimmed as ContextTrimmed
@@ -54,10 +55,6 @@ from holdfast.events.deliveries import (
     DeliveryRejected,
     DeliveryUnknown,
 )
-from holdfast.events.memory import ContextRead as ContextRead
-from holdfast.events.memory import MemoryProposed as MemoryProposed
-from holdfast.events.memory import MemoryRejected as MemoryRejected
-from holdfast.events.memory import MemoryWritten as MemoryWritten
 from holdfast.events.modes import ModeSet as ModeSet
 from holdfast.events.modes import PermissionModeSet as PermissionModeSet
 from holdfast.events.modes import SessionModeSet as SessionModeSet
@@ -470,7 +467,7 @@ AnyEvent: TypeAlias = (
     | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched
     | Usage | ContextCompacted | AttachmentsSaved | ContextRead | ContextSet | ContextNoted
     | ContextTrimmed | ContextCompactionFailed | ContextReverted | MessagePinned | MessageUnpinned
-    | MemoryProposed | MemoryWritten | MemoryRejected | StopRequested | RunResumed
+    | StopRequested | RunResumed
     | RunEnded | OutputRecovered | RelayCalled
     | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
     | DeliveryUnknown

@@ -81,3 +81,9 @@ class MessageUnpinned(Input, frozen=True, kw_only=True, tag="message.unpinned"):
     message_id: str = ""
     answer_of: str = ""
     by: str = ""
+
+
+class ContextRead(RunEvent, frozen=True, kw_only=True, tag="context.read"):
+    """The model saw outside content besides the conversation: files or tool descriptions."""
+
+    sources: tuple[str, ...]

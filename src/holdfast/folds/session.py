@@ -21,7 +21,7 @@ from holdfast.events.modes import mode_of
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
-from holdfast.values import WORKSPACE_MODES, ApprovalMode, ParentLink, Undo
+from holdfast.values import CHANNEL_SOURCES, WORKSPACE_MODES, ApprovalMode, ParentLink, Undo
 
 
 class OpenUndo(Struct, frozen=True):
@@ -326,6 +326,12 @@ def _grant_removed(session: Session, _: int, event: e.GrantRemoved) -> None:
     session.grants.pop(event.grant_id, None)
 
 
+def chat_of(session: Session | e.SessionCreated, session_id: str) -> str:
+    """Return the chat on a platform that the session belongs to; empty if it's no such chat."""
+    # Sessions of older versions don't name their chat, so each counts as a separate one.
+    return session.chat or (session_id if session.source in CHANNEL_SOURCES else "")
+
+
 _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingProxyType(
     {
         e.SessionCreated: _created,
@@ -334,9 +340,6 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.MessagePinned: _apart,
         e.MessageUnpinned: _apart,
         e.ParentTold: _parent_told,
-        e.MemoryProposed: _apart,
-        e.MemoryWritten: _apart,
-        e.MemoryRejected: _apart,
         e.SessionRenamed: _renamed,
         e.SessionPinned: _pinned,
         e.SessionUnpinned: _pinned,

@@ -298,7 +298,6 @@ def _agent(
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
-        memory=settings.agent.memory,
         summary_model=settings.agent.summary_target,
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,

@@ -18,8 +18,6 @@ from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.tools.built_in import built_in_tools, shell_of
-from holdfast.tools.memory.memories import Memories
-from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.on_demand import GROUP, CallFoundTool, FindTools
 from holdfast.tools.read_result import ReadResult
 from holdfast.tools.recall import SearchSessions
@@ -88,8 +86,6 @@ def open_confiner(
 def tools_with_store(context: FeatureContext) -> Mapping[str, Sequence[Tool]]:
     """The tools that use the store, by group."""
     tools: list[Tool] = [SearchSessions(context.store), ReadResult(context.store)]
-    if context.settings.agent.memory != "off":
-        tools += [Remember(), ReadNotes(context.store, Memories(context.store, context.clock))]
     search = context.settings.web_search
     if search.service:
         from holdfast.tools.web.search import WebSearch

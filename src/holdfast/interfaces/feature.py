@@ -263,6 +263,10 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Commands of the terminal chat, such as "/undo": `async (chat: ChatScreen, text: str) -> None`.
     terminal_commands: Mapping[str, SlashCommand] = field(default_factory=dict[str, SlashCommand])
 
+    # Shows the open proposals of a run in the terminal chat when the run ends:
+    # `async (chat: ChatScreen, run_id: str) -> None`. Called if a tool's result names a proposal.
+    terminal_proposals: str = ""
+
     # Commands in messenger chats, such as "undo", which return the reply:
     # `async (supervisor: Supervisor, session_id: str, *, text: str, by: str) -> str`.
     messenger_commands: Mapping[str, SlashCommand] = field(default_factory=dict[str, SlashCommand])

@@ -12,8 +12,7 @@ _APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
 CODE_CHARS = 8
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that people mistake for another
 WEBHOOKS_LOG = "chn_webhooks"  # the outbox of results that are posted to other programs
-_CHANNEL, _MEMORY = "chn_", "mem_"
-_OTHER_LOGS = (*LOG_PREFIXES, _MEMORY)
+_CHANNEL = "chn_"
 _CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
 
 
@@ -57,12 +56,7 @@ def derived_session_id(*of: str) -> str:
 
 def is_automation(log_id: str) -> bool:
     """Whether the id is that of a log of something that acts by itself, and so of no session."""
-    return log_id.startswith(_OTHER_LOGS)
-
-
-def memory_id(scope: str) -> str:
-    """The id of the log of a memory: the same for the same scope."""
-    return f"{_MEMORY}{sha256(scope.encode()).hexdigest()[:24]}"
+    return log_id.startswith(LOG_PREFIXES)
 
 
 def new_epoch() -> str:

@@ -5,9 +5,10 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from holdfast.catalog import LOG_SOURCES
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.interfaces.usage import UsageSource
-from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, OutcomeKind
+from holdfast.values import CHILD, OPENAI, RELAY, OutcomeKind
 
 
 class SessionQuery(Struct, frozen=True):
@@ -16,7 +17,7 @@ class SessionQuery(Struct, frozen=True):
     limit: int = 50
     before: "SessionCursor | None" = None
     archived: bool = False
-    sources_hidden: tuple[str, ...] = (OPENAI, RELAY, CHILD, *AUTOMATION_SOURCES)
+    sources_hidden: tuple[str, ...] = (OPENAI, RELAY, CHILD, *LOG_SOURCES)
 
 
 class SessionCursor(Struct, frozen=True):

@@ -36,7 +36,6 @@ FEATURES: Mapping[str, str] = MappingProxyType(
         "inputs": "runs.endpoints",
         "keys": "access.endpoints",
         "log": "sessions.endpoints",
-        "memory": "memory",
         "metrics": "metrics",
         "nodes": "nodes",
         "processes": "sessions.endpoints",

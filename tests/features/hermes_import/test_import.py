@@ -20,18 +20,18 @@ from holdfast import events as e
 from holdfast.cli.inspect import from_store
 from holdfast.features.hermes_import.command import import_hermes
 from holdfast.features.hermes_import.sessions import HermesSessions
+from holdfast.features.memory.memories import user_scope
+from holdfast.features.memory.state import fold
 from holdfast.features.skills.library import SkillLibrary
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.folds import session, transcript
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Ending, Person, Text, ToolCard
-from holdfast.folds.memory import fold
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
 from holdfast.host.lock import DirectoryLock
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.messages import AssistantMessage, ToolMessage, UserMessage
-from holdfast.tools.memory.memories import user_scope
 
 
 def log_of(home: Path, session_id: str) -> Sequence[tuple[int, e.Event]]:

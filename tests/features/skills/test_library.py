@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.features.memory.memories import Memories, skills_scope
 from holdfast.features.skills.folders import FILES_MAX, LOOKED_AT_MAX, read_folder, skill_folders
 from holdfast.features.skills.library import SkillLibrary, TrustedSkills
 from holdfast.features.skills.skill_file import BadSkill, parse_skill, skill_file
 from holdfast.features.skills.tools import ReadSkill
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.tools.memory.memories import Memories, skills_scope
 from tools.calls import Call
 
 

@@ -7,13 +7,14 @@ import type { MemoryShown, SkillListed, SkillShown } from "../../bodies.ts";
 import { Dialog } from "../../frame/dialog.tsx";
 import { closeDialog } from "../../frame/ui.ts";
 import { harmless } from "../../markdown/safe.ts";
-import { History } from "../../powers/memory_dialog.tsx";
-import { Change, Proposals } from "../../powers/proposals.tsx";
 import { useRead } from "../../server_panels/refreshed.ts";
-import { editMemory, loadMemories, may, memories, proposals, session } from "../../state.ts";
+import { loadMemories, may, memories, proposals, session } from "../../state.ts";
 import { useActing } from "../../talk/acting.ts";
 import { Problem } from "../../talk/problem.tsx";
 import { Prose } from "../../talk/prose.tsx";
+import { History } from "../memory/memory_dialog.tsx";
+import { Change, Proposals } from "../memory/proposals.tsx";
+import { editMemory } from "../memory/requests.ts";
 import { readSkill, readSkills } from "./requests.ts";
 
 const ORIGINS: Readonly<Record<SkillListed["origin"], string>> = {

@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast import __version__
 from holdfast import events as e
 from holdfast.api.sessions import TranscriptPage
+from holdfast.catalog import FEATURES
 from holdfast.cli.asks import capabilities, may_approve
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
@@ -29,7 +30,6 @@ from holdfast.cli.chat.commands import (
 )
 from holdfast.cli.chat.context import ChatContext
 from holdfast.cli.chat.entries import entry_text, person_text
-from holdfast.cli.chat.learning import ChatLearning
 from holdfast.cli.chat.modes import ChatModes
 from holdfast.cli.ids import AmbiguousName, check_model, resolve_session
 from holdfast.cli.program_name import command_line, program
@@ -110,7 +110,7 @@ class ChatScreen:
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.renderer = self._new_renderer(set())
         self.asks = ChatAsks(self)
-        self.learning = ChatLearning(self)
+        self._proposing: set[str] = set()  # open runs with proposals
         self.modes = ChatModes(self)
         self.context = ChatContext(self)
         self.modes.for_next = start.mode
@@ -404,13 +404,24 @@ class ChatScreen:
             )
             self.renderer.away = None
 
+    async def _show_proposals(self, event: e.Event) -> None:
+        """Show the proposals of a run that ends, so that they can be accepted here."""
+        if isinstance(event, e.ToolEnded) and event.proposal:
+            self._proposing.add(event.run_id)
+        elif isinstance(event, e.RunEnded) and event.run_id in self._proposing:
+            self._proposing.discard(event.run_id)
+            for feature in FEATURES.values():
+                if feature.terminal_proposals:
+                    with suppress(ClientError):  # the proposals are still in the inbox
+                        await feature.part(feature.terminal_proposals)(self, event.run_id)
+
     async def _hear(self, event: e.Event) -> None:
         await self.prompt.print(self.renderer.hear(event))
         self._children.take(event)
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
             await self.prompt.print(self.style.dim("  Type /retry to try again."))
         await self.asks.update()
-        await self.learning.hear(event)
+        await self._show_proposals(event)
         await self.modes.hear(event)
         await self.context.hear(event)
         if isinstance(event, e.RunEnded):

@@ -3,5 +3,7 @@
 from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
-    name="hermes_import", requires=("automations", "skills"), commands={"import": "commands:import_app"}
+    name="hermes_import",
+    requires=("automations", "memory", "skills"),
+    commands={"import": "commands:import_app"},
 )

@@ -6,13 +6,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from holdfast.features.hermes_import.home_files import OutsideHome, path_in_home, read_home_file
+from holdfast.features.memory.memories import Memories, user_scope
+from holdfast.features.memory.state import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
 from holdfast.features.skills.folders import skill_folders, skill_text
 from holdfast.features.skills.skill_file import BadSkill, parse_skill
-from holdfast.folds.memory import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
-from holdfast.tools.memory.memories import Memories, user_scope
 
 SKILLS_MAX = 5_000
 _ENTRY_MARK = "\n§\n"  # between the entries of a memory

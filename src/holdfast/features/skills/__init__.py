@@ -4,6 +4,7 @@ from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
     name="skills",
+    requires=("memory",),  # it stores agents' changes to skills
     run="run:RUN",
     opened="library:open_library",
     tools="tools:tools",

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
-from holdfast.cli.powers import memory
 from holdfast.cli.program_name import command_line
 from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.client.client import in_path
 from holdfast.config.files import own_config_home
+from holdfast.features.memory import actions as memory
+from holdfast.features.memory.client import MemoryCalls
 from holdfast.features.skills.bodies import SkillList, SkillShown
 from holdfast.features.skills.folders import read_folder, skill_folders
 from holdfast.features.skills.library import WORKSPACE_FOLDERS, TrustedSkills, TrustUnreadable
@@ -128,11 +129,11 @@ def remove(flags: Flags, name: str) -> int:
     """Remove what agents changed in a skill; without a change, the user's own skill itself."""
 
     async def work(attached: Attached) -> int:
-        client = attached.client
-        changes = await client.memory_history(SKILLS)
+        memories = MemoryCalls(attached.client)
+        changes = await memories.history(SKILLS)
         newest = next((one for one in changes if one.document == name), None)
         if newest is not None and newest.after:
-            await client.edit_memory({**SKILLS, "document": name, "text": ""})
+            await memories.edit({**SKILLS, "document": name, "text": ""})
             again = command_line(f"skills rollback {newest.seq}")
             echo(f"Removed the changes to {name}. To undo: {again}")
             return OK

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.features.memory.memories import skills_scope
 from holdfast.features.skills.bodies import SkillList, SkillListed, SkillShown
 from holdfast.features.skills.library import FoundSkills, Skill
 from holdfast.features.skills.run import library_of, skills_now
@@ -15,7 +16,6 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response
-from holdfast.tools.memory.memories import skills_scope
 
 
 class SkillRoutes:

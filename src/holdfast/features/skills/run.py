@@ -9,22 +9,23 @@ from msgspec import Struct
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.decisions.provenance import outside_sources
+from holdfast.features.memory.memories import (
+    MemoryEdit,
+    MemoryScope,
+    NotRemembered,
+    memory_of,
+    skills_scope,
+)
+from holdfast.features.memory.run import origin_of
 from holdfast.features.skills.choice import chosen, line_of
 from holdfast.features.skills.library import FoundSkills, SkillLibrary
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.features.skills.tools import ProposeSkillArgs
+from holdfast.folds.session import chat_of
 from holdfast.interfaces.feature import ContextPart, ContextRequest, InLoopTool, RunContext, RunHooks
 from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.tool_names import PROPOSE_SKILL
 from holdfast.tools.arguments import parsed
-from holdfast.tools.memory.memories import (
-    MemoryEdit,
-    MemoryScope,
-    NotRemembered,
-    chat_of,
-    skills_scope,
-)
-from holdfast.values import MemoryOrigin
 
 SHOWN = "Skills: read the fitting one with the tool `skill` before you begin such a task."
 MORE = "There are {count} more skills; find them with the tool `skill` and words in `query`."
@@ -43,7 +44,7 @@ async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> 
     library = library_of(deps)
     if library is None:
         return FoundSkills({})
-    changes = (await deps.memories.shown(learned)).texts
+    changes = (await memory_of(deps).memories.shown(learned)).texts
 
     def find() -> FoundSkills:
         return library.find(workspace, changes) if deps.trusts(workspace) else FoundSkills({})
@@ -88,9 +89,9 @@ async def _context(request: ContextRequest) -> _Descriptions | None:
     if library is None:
         return None
     session = request.view.session
-    chat = chat_of(session.source, session.chat, request.log.session_id)
+    chat = chat_of(session, request.log.session_id)
     key = request.view.transcript.runs[request.log.run_id].key
-    changes = (await request.deps.memories.shown(skills_scope(key, chat))).texts
+    changes = (await memory_of(request.deps).memories.shown(skills_scope(key, chat))).texts
     # The session's first message: later runs get the same choice.
     topic = next(iter(session.inbox.messages.values())).text
     return _Descriptions(library, request.workspace, changes, topic)
@@ -103,27 +104,21 @@ async def _propose(context: RunContext, asked: e.ToolAsked) -> ToolResult:
     clean = log.secrets.redact_text
     session, run = view.session, view.transcript.runs[log.run_id]
     workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
-    scope = skills_scope(run.key, chat_of(session.source, session.chat, log.session_id))
+    scope = skills_scope(run.key, chat_of(session, log.session_id))
     known = (await skills_now(deps, scope, workspace)).skills.get(given.name)
-    changed = (await deps.memories.load(scope)).texts.get(given.name, "")
+    changed = (await memory_of(deps).memories.load(scope)).texts.get(given.name, "")
     edit = MemoryEdit(
         change_id=f"{log.run_id}/{asked.tool_call_id}",
         document=given.name,
         new=clean(skill_file(given.name, given.description, given.body)),
         old=changed,
         reason=clean(given.reason),
-        origin=MemoryOrigin(
-            session_id=log.session_id,
-            run_id=log.run_id,
-            message_id=run.message_id,
-            tool_call_id=asked.tool_call_id,
-            seq=session.inbox.messages[run.message_id].seq,
-        ),
+        origin=origin_of(context, asked),
     )
     because = outside_sources(session, view.transcript, log.run_id)
     shown = changed or (known.base if known is not None else "")
     try:
-        await deps.memories.propose(scope, edit, because=because, shown_before=shown)
+        await memory_of(deps).memories.propose(scope, edit, because=because, shown_before=shown)
     except NotRemembered as error:
         return ToolResult(str(error), ok=False)
     return ToolResult(PROPOSED, advice=SAY_PROPOSED, proposal=edit.change_id)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
+from holdfast.features.memory.memories import Memories, skills_scope
 from holdfast.features.skills.choice import line_of, ranked
 from holdfast.features.skills.library import Skill, SkillLibrary, configured_library
 from holdfast.features.skills.skill_file import BadSkill
@@ -16,8 +17,8 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import PROPOSE_SKILL, SKILL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.memory.memories import Memories, chat_of_session, skills_scope
 from holdfast.tools.offload import offload
+from holdfast.tools.recall import chat_of_session
 from holdfast.values import Action
 
 FOUND_MAX = 15

@@ -20,6 +20,7 @@ from holdfast.api.sessions import (
     SessionPage,
     SessionShown,
 )
+from holdfast.catalog import LOG_SOURCES
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
 from holdfast.interfaces.ids import new_epoch, new_session_id
 from holdfast.interfaces.index import ListedSession, SearchHit, SessionQuery
@@ -52,7 +53,7 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
-from holdfast.values import AUTOMATION_SOURCES, CHILD, ONE_SHOT, OPENAI, RELAY, mode_named
+from holdfast.values import CHILD, ONE_SHOT, OPENAI, RELAY, mode_named
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
@@ -336,8 +337,8 @@ def created_response(result: Appended | Declined | Replayed | KeyConflict, answe
 
 def _sources_hidden(request: Request) -> tuple[str, ...]:
     if flag(request, "all"):
-        return AUTOMATION_SOURCES
-    hidden = (OPENAI, RELAY, *AUTOMATION_SOURCES, *(() if flag(request, "children") else (CHILD,)))
+        return LOG_SOURCES
+    hidden = (OPENAI, RELAY, *LOG_SOURCES, *(() if flag(request, "children") else (CHILD,)))
     return hidden if flag(request, "one_shots") else (*hidden, ONE_SHOT)
 
 

@@ -1,1 +1,0 @@
-"""Memories and skills over HTTP."""

@@ -1,1 +1,0 @@
-"""Agents' memories between conversations, stored as separate logs."""
