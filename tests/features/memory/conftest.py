@@ -1,4 +1,6 @@
 """The stores that memories are tested on."""
 
-from journal.conftest import postgres_store as postgres_store
-from journal.conftest import shared_lab as shared_lab
+from journal import conftest
+
+postgres_store = conftest.postgres_store
+shared_lab = conftest.shared_lab

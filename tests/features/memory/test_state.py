@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from folds.golden import GOLDEN, read
 from holdfast import events as e
 from holdfast.features.memory.events import MemoryProposed, MemoryRejected, MemoryWritten
 from holdfast.features.memory.state import DOCUMENT, apply, chars_max, edited, fold, undone
@@ -105,3 +106,9 @@ def test_edits_add_or_replace_exactly_one_place() -> None:
     assert edited("a\nb", "a", "c") == "c\nb"
     assert edited("a\na", "a", "c") is None
     assert edited("a", "z", "c") is None
+
+
+def test_a_stored_log_of_a_memory_reads_as_before() -> None:
+    memory = fold(read(GOLDEN / "memory.jsonl"))
+    assert [(seq, event.how) for seq, event in memory.history] == [(3, "accepted"), (6, "rolled_back")]
+    assert (memory.texts, memory.proposals) == ({}, {})
