@@ -16,6 +16,7 @@ from holdfast.agent.calls import MODE_CHANGED
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.events.modes import mode_set
+from holdfast.features.delegation.tools import child_tools
 from holdfast.features.plans.tools import UpdatePlan
 from holdfast.features.undo.scan import ScanLimits
 from holdfast.features.undo.snapshots import Snapshots
@@ -26,7 +27,6 @@ from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import PLAN_MODE
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.session_modes import SessionModes
-from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import ApprovalMode, Choice

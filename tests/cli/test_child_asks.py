@@ -4,16 +4,16 @@ import asyncio
 from pathlib import Path
 
 from agent.world import Effect, asks_about
+from features.delegation.delegating import choose
 from holdfast import events as e
 from holdfast.api.children import ChildShown
 from holdfast.api.runs import UsageShown
 from holdfast.chaos import ChaosServer
-from holdfast.cli.chat.commands import agent_line
 from holdfast.cli.sessions import nested
 from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.client.client import Client
-from holdfast.tools.children import child_tools
-from server.sessions.delegating import choose
+from holdfast.features.delegation.terminal_chat import agent_line
+from holdfast.features.delegation.tools import child_tools
 from serving import Setting, served, target_of
 
 

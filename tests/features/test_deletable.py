@@ -11,10 +11,11 @@ import pytest
 from features import absent
 from holdfast import catalog
 from holdfast.catalog import FEATURES, SHIPPED
-from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.interfaces.feature import Feature
 from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import Program, configure, program
+from serving import frames_in
 
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
 PLANNED = "planned"
@@ -165,6 +166,55 @@ def test_configuring_an_absent_feature_is_an_error_that_names_it(tmp_path: Path)
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "mcp_servers needs the feature mcp_client, which isn't installed" in done.stdout + done.stderr
+
+
+async def test_sub_agents_deliver_their_results_without_the_feature_that_starts_them(tmp_path: Path) -> None:
+    """P6, P14: the call that waits has an unknown outcome, and the session reads and continues as before."""
+    gate = Gate()
+    delegating = [
+        CallTool("delegate", {"task": "a", "background": True}),
+        CallTool("delegate", {"task": "b"}),
+    ]
+
+    def choose(request: SeenRequest) -> Script:
+        body: dict[str, Any] = dict(request.body or {})
+        last: dict[str, Any] = body["messages"][-1]
+        if last["role"] == "user" and last["content"] == "go":
+            return delegating
+        return [Wait(gate), Say("slow")] if last["content"] in {"a", "b"} else [Say("ok")]
+
+    async with ChaosServer(choose=choose) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        async with program(tmp_path) as server:
+            run_id = await server.start("go", session_id="parent")
+            await gate.reached(2)
+            server.process.kill()
+        async with program(tmp_path, command=without("delegation", tmp_path)) as server:
+            ended = (await server.until(run_id, "run.ended")).data
+            assert ended["outcome"] == "completed"
+            _, page = await server.call("GET", "/api/sessions/parent/messages")
+            calls = {one["args"]["task"]: one for one in page["data"] if one.get("name") == "delegate"}
+            assert calls["b"]["ending"] == "unknown"
+            gate.open()
+            results = [await told(server, child) for child in ("agent-1", "agent-2")]
+            assert results == ["completed", "cancelled"]
+            await works(server, "go on", session_id="parent")
+            assert "delegate" not in str(dict(chaos.seen.requests[-1].body or {})["tools"])
+        async with program(tmp_path) as server:
+            _, tree = await server.call("GET", "/api/sessions/parent/children")
+            assert [one["outcome"] for one in tree["data"]] == ["completed", "cancelled"]
+            await works(server, "go on", session_id="parent")
+
+
+async def told(server: Program, name: str) -> str:
+    """The outcome of a sub-agent of the session `parent`, once that has it."""
+    _, tree = await server.call("GET", "/api/sessions/parent/children")
+    child_id = next(one["session_id"] for one in tree["data"] if one["name"] == name)
+    async with server.http.get(f"{server.url}/api/sessions/parent/events") as answer:
+        async for frame in frames_in(answer.content):
+            if frame.data.get("type") == "child.ended" and frame.data["child_id"] == child_id:
+                return frame.data["outcome"]
+    raise AssertionError(f"{name} never ended")
 
 
 async def test_a_session_with_an_unfinished_undo_waits_for_the_feature(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
-from holdfast.tools.children import child_tools
+from holdfast.features.delegation.tools import child_tools
 from page.browsing import Visit
 from server.toolbox import Counted
 from serving import AsksAbout, Setting

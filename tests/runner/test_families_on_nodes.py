@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from agent.family import Family, family_process
-from agent.family_campaign import Outside, check_family, use
 from agent.world import World
+from features.delegation.family import Family, family_process
+from features.delegation.family_campaign import Outside, check_family, use
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from postgres_lab import PostgresServer, proxied

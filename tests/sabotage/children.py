@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast import events as e
+from holdfast.agent.budgets import Spent
 from holdfast.agent.child_asks import AskRelay
 from holdfast.agent.children import tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.shared_budgets import Spent, left_of, share_of
+from holdfast.features.delegation.budgets import left_of, share_of
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.values import Budget, ParentLink

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec import Meta
 
+from holdfast.features.delegation.tools import child_tools
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import BadArguments, parsed, spec_of
 from holdfast.tools.ask import AskUser
-from holdfast.tools.children import child_tools
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile

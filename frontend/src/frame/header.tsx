@@ -1,10 +1,10 @@
 /** The head of a chat: its title, the connection state, and the timeline switch. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { ParentPlace } from "../features/delegation/agent_places.tsx";
 import { Icon, type IconName } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import { session, waitingElsewhere } from "../state.ts";
-import { ParentPlace } from "../talk/agent_places.tsx";
 import { useParts } from "../talk/fetched.ts";
 import { begin, listShown, showList } from "./commands.ts";
 import { ConnectionState } from "./connection_state.tsx";

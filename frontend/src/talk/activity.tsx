@@ -1,6 +1,7 @@
 /** The work between two texts: one quiet row that opens to what was thought and which tools ran. */
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
+import { AgentsPlace } from "../features/delegation/agent_places.tsx";
 import { duration, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
@@ -12,7 +13,6 @@ import {
   type ThinkingEntry,
   type ToolEntry,
 } from "../state.ts";
-import { AgentsPlace } from "./agent_places.tsx";
 import { AskRow } from "./ask_row.tsx";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";

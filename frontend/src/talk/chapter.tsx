@@ -1,9 +1,9 @@
 /** A chapter of the conversation: its rows while they are in sight or near, else as much empty room as they took. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { AgentSaidPlace } from "../features/delegation/agent_places.tsx";
 import type { NoticeEntry, TextEntry } from "../state.ts";
 import { Activity } from "./activity.tsx";
-import { AgentSaidPlace } from "./agent_places.tsx";
 import { AskRow } from "./ask_row.tsx";
 import type { Chapter } from "./chapters.ts";
 import { Ending } from "./ending.tsx";

@@ -1,5 +1,6 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
+export { AgentSaid, Agents, ParentLink } from "../features/delegation/agents.tsx";
 export { Proposals } from "../features/memory/proposals.tsx";
 export { PlanCard } from "../features/plans/plan_card.tsx";
 export { UndoNote } from "../features/undo/undo_note.tsx";
@@ -7,7 +8,6 @@ export { FindHint } from "../frame/find_hint.tsx";
 export { Rename } from "../frame/rename.tsx";
 export { Hits } from "../frame/search_hits.tsx";
 export { ToastCard } from "../frame/toast_card.tsx";
-export { AgentSaid, Agents, ParentLink } from "./agents.tsx";
 export { Asks } from "./asks.tsx";
 export { AttachmentList } from "./attachment_list.tsx";
 export { CommandHints } from "./command_hints.tsx";

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.decisions.shared_budgets import Spent, left_of
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
 from holdfast.racing import race
@@ -26,6 +25,15 @@ _SETTINGS: dict[BudgetPart, str] = {
     "turns": "agent.turns_max",
     "minutes": "agent.budget.minutes",
 }
+
+
+class Spent(Struct, frozen=True):
+    """The budget that is used by the run and its sub-agents, or reserved for one of them."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    turns: int = 0
+    minutes: float = 0.0
 
 
 class RunLimits(Struct, frozen=True):
@@ -61,10 +69,6 @@ class RunLimits(Struct, frozen=True):
             turns=run.turns + children.turns + sum(one.turns for one in reserved),
             minutes=run.worked_ms(now_ms) / MS_PER_MINUTE if now_ms else 0.0,
         )
-
-    def left_to_share(self, now_ms: int) -> Budget | None:
-        """Return the maximum budget for a new sub-agent; None if nothing is left."""
-        return left_of(self.shared, self.spent(now_ms))
 
     def used_up(self) -> BudgetPart | None:
         """Which part of the budget is used up, if any; `minutes_over` handles the minutes."""

@@ -9,6 +9,7 @@ import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -19,10 +20,9 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.agent.asks import Asks
 from holdfast.agent.context_files import subfolder_guides
-from holdfast.agent.delegation import Delegation
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import mode_in
-from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads
+from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads, recorded_tools
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, NOT_STARTED, RunningCall, answer_to, stopped
 from holdfast.agent.shared_fold import SharedFold
@@ -34,14 +34,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
 from holdfast.journal.redacting import RedactingBlobs
-from holdfast.policy.tool_names import (
-    ASK_USER,
-    CHILD_TOOLS,
-    DELEGATE,
-    FIND_TOOLS,
-    READ_RESULT,
-    tool_kind,
-)
+from holdfast.policy.tool_names import ASK_USER, FIND_TOOLS, READ_RESULT, tool_kind
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict, deny_unattended
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
@@ -105,9 +98,7 @@ class ToolCalls:
         self._context = RunContext(view, log, self._people, deps)
         run = view.run(log.run_id)
         self._settings = run.settings
-        self.delegation = Delegation(view, log, deps)
-        # The tools last offered to the model.
-        self.tools = usable(view, run, deps, session_id=log.session_id)
+        self.tools = usable(view, run, deps, session_id=log.session_id)  # last offered to the model
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
         # How many bytes of each command the policy reads; None if it doesn't read the command.
@@ -120,10 +111,11 @@ class ToolCalls:
         self._changing = asyncio.Lock()  # changes are prepared one at a time
         # The effects of these are only in the log.
         self._in_loop: Mapping[str, InLoopTool] = {
-            ASK_USER: self._question,
+            ASK_USER: partial(_question, self._people, unattended=self._settings.unattended),
             FIND_TOOLS: self._find_tools,
             **in_loop_tools(self._context),
         }
+        self._recorded = recorded_tools(self._context)
 
     async def finish_open_calls(self) -> bool:
         """Finish every open call, in order; False if an expired ask must end the run."""
@@ -133,7 +125,7 @@ class ToolCalls:
         mine = [call for call in run.unfinished_tools if only_read or not _is_for_client(call)]
         numbered = [(call, _place(run, call), tools.get(call.own_tool)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
-        for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
+        for in_parallel, group in groupby(numbered, key=lambda item: self._is_parallel(item[2])):
             finish = self._in_parallel if in_parallel else self._in_order
             may_continue = await finish(group)
             await self._view.settled(self._log)
@@ -144,6 +136,11 @@ class ToolCalls:
         await after_turn(self._context)
         # The client's come last: when it has them, its request is answered, and the run waits for the next.
         return may_continue and await self._finish_by_client(run.unfinished_tools)
+
+    def _is_parallel(self, tool: Tool | None) -> bool:
+        if tool is None or not tool.traits.parallel_safe:
+            return False
+        return tool.traits.read_only or tool.spec.name in self._recorded
 
     async def _finish_by_client(self, calls: Sequence[CallState]) -> bool:
         if not calls:
@@ -197,8 +194,10 @@ class ToolCalls:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if is_known and (why := self._kept_back(tool)):
             return _not_run(why)
-        if tool is None:
+        if tool is None and call.started is None:
             return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
+        if tool is None:
+            return ToolResult(UNKNOWN, ok=False, ending="unknown")
         most = tool.traits.failures_max
         if most and call.started is None and run.failures_in_a_row(asked.name) >= most:
             return _not_run(USED_UP.format(name=asked.name, times="once" if most == 1 else f"{most} times"))
@@ -236,15 +235,6 @@ class ToolCalls:
         return only_reads(self._view.run(self._log.run_id)) or (
             "" if tool is not None else CLIENT_IN_PLAN_MODE
         )
-
-    async def _question(self, asked: e.ToolAsked) -> ToolResult:
-        if self._settings.unattended:
-            return _unanswered(NobodyAnswered(NOBODY))
-        ask = await self._people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
-        try:
-            return ToolResult(answer_to(ask))
-        except NobodyAnswered as error:
-            return _unanswered(error)
 
     async def _find_tools(self, asked: e.ToolAsked) -> ToolResult:
         rare = [tool.spec for tool in self.tools.all() if tool.spec.on_demand]
@@ -324,8 +314,7 @@ class ToolCalls:
         grants = [grant.rule for grant in self._view.session.grants.values()]
         judged = await asyncio.to_thread(self._judge, asked, tool, grants, mode)
         verdict = judged.verdict
-        # A sub-agent that was stopped has ended, so nothing about it is unknown.
-        is_known = tool.traits.read_only or asked.name in CHILD_TOOLS
+        is_known = tool.traits.read_only or asked.name in self._recorded
         if isinstance(verdict, Deny) or is_known or not self._repeats_unknown(asked):
             return judged
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
@@ -444,11 +433,12 @@ class ToolCalls:
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
             async with self._approving(asked):
-                work = tool.run(asked.args, one) if asked.name not in CHILD_TOOLS else None
-                return await _run_guarded(tool, work or self.delegation.run(asked, one, self.tools), one)
+                recorded = self._recorded.get(asked.name)
+                work = recorded(asked, one, self.tools) if recorded else tool.run(asked.args, one)
+                return await _run_guarded(tool, work, one)
         finally:
             one.end()
-            if asked.name not in CHILD_TOOLS:  # what sub-agents need is the call's own time
+            if asked.name not in self._recorded:  # what sub-agents need is the call's own time
                 self._begun[asked.tool_call_id] += one.asked_s
 
     def _is_stricter_now(self, asked: e.ToolAsked) -> bool:
@@ -566,14 +556,18 @@ def _is_for_client(call: CallState) -> bool:
     return call.owner == "client" and not call.asked.bad_args
 
 
-def _may_run_in_parallel(tool: Tool | None) -> bool:
-    if tool is None or not tool.traits.parallel_safe:
-        return False
-    return tool.traits.read_only or tool.spec.name == DELEGATE
-
-
 def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
+
+
+async def _question(people: Asks, asked: e.ToolAsked, *, unattended: bool) -> ToolResult:
+    if unattended:
+        return _unanswered(NobodyAnswered(NOBODY))
+    ask = await people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
+    try:
+        return ToolResult(answer_to(ask))
+    except NobodyAnswered as error:
+        return _unanswered(error)
 
 
 def _unanswered(error: NobodyAnswered) -> ToolResult:

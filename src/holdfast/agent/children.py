@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.agent.deps import AgentDeps
+from holdfast.agent.deps import AgentDeps, NewRun
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.wakes import NewRun
 from holdfast.events.modes import mode_set
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import ChildState, Run
@@ -178,6 +177,22 @@ class Children:
             await race(self._view.when(condition), within_s=self._deps.ask_poll_s)
             if not condition():
                 await self.look_after([child for child in children if child.ended is None])
+
+    async def wait_at_the_end(self, run: Run) -> None:
+        """If the model has finished, wait for its next background sub-agent, if any.
+
+        Only a sub-agent waits: once it has ended, no one would read the results of its sub-agents.
+        """
+        session = self._view.session
+        if session.parent is None or run.finish != "stop" or run.unfinished_tools:
+            return
+        working = run.open_children
+
+        def has_news() -> bool:
+            return bool(session.inbox.steers(run.run_id)) or any(child.ended for child in working)
+
+        if working:
+            await self.until(has_news, working)
 
     async def look_after(self, children: Sequence[ChildState]) -> None:
         """Deliver the results of ended sub-agents, and give the others an owner."""

@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.homes import Homes
-from holdfast.agent.wakes import OwnerWakes
 from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import SessionTools
@@ -27,7 +26,33 @@ if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
-    from holdfast.tools.children import NamedAgent
+
+
+class NewRun(NamedTuple):
+    """A run that was just queued, and the name of the API key that it counts for."""
+
+    run_id: str
+    key: str
+
+
+Wake: TypeAlias = Callable[[str, int, NewRun | None], None]  # the session, its last seq, and a new run
+
+
+class OwnerWakes:
+    """Notifies the supervisor, if any, which sessions have work."""
+
+    def __init__(self) -> None:
+        self._wake: Wake | None = None
+
+    def connect(self, wake: Wake) -> None:
+        """Tell this function from now on."""
+        self._wake = wake
+
+    def wake(self, session_id: str, seq: int, *, run: NewRun | None = None) -> None:
+        """The session's log has new events up to `seq`, and maybe a new run."""
+        if self._wake is not None:
+            self._wake(session_id, seq, run)
+
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
@@ -71,11 +96,6 @@ class AgentDeps:
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open, by its name
-    children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
-    children_depth_max: int = 3  # how many levels of sub-agents there are
-    agents: "Mapping[str, NamedAgent]" = field(
-        default_factory=dict[str, "NamedAgent"]
-    )  # the only ones there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
     background: BackgroundTasks = field(
         default_factory=BackgroundTasks

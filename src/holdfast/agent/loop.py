@@ -11,6 +11,7 @@ from holdfast import events as e
 from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
+from holdfast.agent.children import Children
 from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overflow
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
@@ -86,7 +87,7 @@ async def _turns(
             calls.tools = tools or calls.tools
             if run.unfinished_tools and not await calls.finish_open_calls():
                 return Outcome("cancelled", cause="approval_expired")
-            await calls.delegation.wait_at_the_end()
+            await Children(log.session_id, view, deps).wait_at_the_end(run)
         steered = await _take_steers(view, log)
         outcome = _finished(view, run, steered=steered, deps=deps)
         if outcome is not None and (checked := await _checked(outcome, check)) is not None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.agent.delegation import SUB_AGENT
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import MOVED, files_named, guides_of, named_text, names_in, own_guide
 from holdfast.agent.prompt import Machine, place_facts, session_facts
@@ -19,6 +18,10 @@ from holdfast.interfaces.feature import ContextReader, ContextRequest
 from holdfast.interfaces.workspace_paths import unmoved
 
 ENVIRONMENT = "Environment"
+SUB_AGENT = (
+    "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
+    "the task alone, and put everything that it needs to know into your last answer."
+)
 _FACTS = (
     "workspace",
     "branch",

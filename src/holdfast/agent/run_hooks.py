@@ -2,15 +2,18 @@
 
 from holdfast.catalog import FEATURES
 from holdfast.folds.run import Run
+from holdfast.folds.session import Session
 from holdfast.interfaces.feature import (
     ContextReader,
     ContextRequest,
     Continue,
     FileEdit,
     InLoopTool,
+    RecordedTool,
     RunContext,
     RunHooks,
 )
+from holdfast.tools.registry import Registry
 from holdfast.values import Outcome, RunSettings
 
 _HOOKS: tuple[RunHooks, ...] = tuple(one.part(one.run) for one in FEATURES.values() if one.run)
@@ -19,6 +22,7 @@ _CONTEXT = tuple(hooks.context for hooks in _HOOKS if hooks.context)
 _ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
 _UNUSED_TOOLS = tuple(hooks.unused_tools for hooks in _HOOKS if hooks.unused_tools)
 _TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
+_RECORDED_TOOLS = tuple(hooks.recorded_tools for hooks in _HOOKS if hooks.recorded_tools)
 _BEFORE_CHANGE = tuple(hooks.before_change for hooks in _HOOKS if hooks.before_change)
 _AFTER_TURN = tuple(hooks.after_turn for hooks in _HOOKS if hooks.after_turn)
 _MAY_END = tuple(hooks.may_end for hooks in _HOOKS if hooks.may_end)
@@ -43,17 +47,22 @@ def only_reads(run: Run) -> str:
     return ""
 
 
-def unused_tools(run: Run) -> set[str]:
+def unused_tools(run: Run, session: Session, tools: Registry) -> set[str]:
     """Return the feature tools that the run has no use for now."""
     names = set[str]()
     for unused in _UNUSED_TOOLS:
-        names.update(unused(run))
+        names.update(unused(run, session, tools))
     return names
 
 
 def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:
     """Return the feature tools that the agent loop carries out, by name."""
     return {name: tool for tools in _TOOLS for name, tool in tools(context).items()}
+
+
+def recorded_tools(context: RunContext) -> dict[str, RecordedTool]:
+    """Return the feature tools that use the log, and are judged and recorded like any other call."""
+    return {name: tool for tools in _RECORDED_TOOLS for name, tool in tools(context).items()}
 
 
 async def before_change(context: RunContext, edit: FileEdit | None = None) -> bool:

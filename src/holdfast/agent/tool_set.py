@@ -1,7 +1,6 @@
 """The tools of a run: those that it can use, and those of them that are declared to its model."""
 
 from holdfast.agent.compaction import is_trimmed, with_reader
-from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.run_hooks import unused_tools
 from holdfast.agent.shared_fold import SharedFold
@@ -15,9 +14,9 @@ BACK = "All tools work again."
 
 
 def usable(view: SharedFold, run: Run, deps: AgentDeps, *, session_id: str) -> Registry:
-    """Return the tools that the run can use now, declared or not."""
+    """Return the tools that the run can use now, declared or not, without those that the client replaced."""
     tools = with_reader(deps.tools_now(run.settings, session_id=session_id), view, deps)
-    return with_finder(offered(tools, run, view.session, deps=deps))
+    return with_finder(tools.without([tool.name for tool in run.client_tools]))
 
 
 def declared_to(run: Run, view: SharedFold, tools: Registry) -> DeclaredTools:
@@ -26,7 +25,7 @@ def declared_to(run: Run, view: SharedFold, tools: Registry) -> DeclaredTools:
     A rarely used tool is declared if the run's settings name it. It stays declared in a session that began
     with it: a smaller set would be a change for the provider's cache.
     """
-    left_out = unused_tools(run)
+    left_out = unused_tools(run, view.session, tools)
     if run.settings.no_questions or run.settings.unattended:
         left_out.add(ASK_USER)
     known = view.transcript.context

@@ -140,7 +140,7 @@ class Agent(Generic[DepsT]):
         judge = TrustedTools(frozenset(asked_about))
         registry = registry_of(made)
         # Sub-agents have their own instructions.
-        self._text = text if self._team.agents else ""
+        self._text = text if self._team.has_agents else ""
         opened: Callable[[], AbstractAsyncContextManager[Runner]]
         if isinstance(model, Configuration):
             opened = model.opened(registry, judge, self._asked)
@@ -149,8 +149,7 @@ class Agent(Generic[DepsT]):
                 models=self._models,
                 registry=registry,
                 mcp_servers=_servers(mcp_servers),
-                agents=self._team.agents,
-                instructions="" if self._team.agents else text,
+                instructions="" if self._team.has_agents else text,
                 workspace=Path(workspace).expanduser(),
                 kept=kept_in(store),
                 budget=budget or Budget(),
@@ -218,7 +217,7 @@ class Agent(Generic[DepsT]):
     async def _deps_of(self, call: ToolCall) -> "DepsT | None":
         """The dependencies of the call's run; a sub-agent has those of its parent's run."""
         run_id = call.run_id
-        if self._team.agents and run_id not in self._deps_of_runs:
+        if self._team.has_agents and run_id not in self._deps_of_runs:
             async with self._runtime.use() as runner:
                 parent = (await runner.supervisor.view(call.session_id)).session.parent
             run_id = run_id if parent is None else parent.run_id
@@ -464,7 +463,7 @@ class Agent(Generic[DepsT]):
         session = request.session_id
         text, parts = await text_and_parts(request.prompt, runner.store)
         settings = await self._with_instructions(request, text)
-        if self._team.agents:
+        if self._team.has_agents:
             tools = runner.supervisor.deps.tools_now(session_id=session).specs()
             names = tuple([tool.name for tool in tools if tool.name not in self._team.hidden])
             settings = replace(settings, tools=names)

@@ -44,7 +44,6 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
         agent = partial(
             AgentDeps,
             session_tools=session_tools,
-            agents=parts.agents,
             judge=parts.judge,
             tools=parts.registry,
             workspace=await asyncio.to_thread(parts.workspace.resolve),

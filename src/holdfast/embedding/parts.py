@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.agent.deps import OnAsk
     from holdfast.config.settings import McpServerSettings
     from holdfast.host.runtime import Runner
-    from holdfast.tools.children import NamedAgent
 
 Kept: TypeAlias = MemoryDisk | Path
 
@@ -39,7 +38,6 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     models: tuple[Target | ModelServer, ...]
     registry: Registry
     mcp_servers: "tuple[McpServerSettings, ...]" = ()
-    agents: "Mapping[str, NamedAgent]" = {}
     instructions: str
     workspace: Path
     kept: Kept

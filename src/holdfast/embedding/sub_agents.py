@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterable
-from types import MappingProxyType
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.catalog import FEATURES
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.model_names import ModelServer
 from holdfast.interfaces.tool import Tool
 from holdfast.targets import Target
-from holdfast.tools.children import NamedAgent, delegate_to
 from holdfast.tools.functions import FunctionTool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -44,10 +43,10 @@ class SubAgent(Struct, frozen=True, kw_only=True):
 
 
 class Team(Struct, frozen=True):
-    """The sub-agents of an agent, with all tools: its own, and those that only sub-agents have."""
+    """An agent's tools with those of its sub-agents, if it has any."""
 
     tools: tuple[Tool, ...] = ()
-    agents: MappingProxyType[str, NamedAgent] = MappingProxyType({})
+    has_agents: bool = False
     hidden: frozenset[str] = frozenset()  # the tools that the agent itself doesn't have
 
 
@@ -65,7 +64,10 @@ def team_of(
     known = [model.name for model in models if isinstance(model, Target)]
     of_own = {tool.spec.name for tool in tools}
     by_name = {tool.spec.name: tool for tool in tools}
-    named: dict[str, NamedAgent] = {}
+    delegation = FEATURES.get("delegation")
+    if delegation is None:
+        raise ConfigurationError("agents needs the feature delegation, which isn't installed.")
+    named_agent, named = delegation.part("tools:NamedAgent"), dict[str, object]()
     for agent in given:
         if agent.name in named:
             raise ConfigurationError(f"agents: two are named {agent.name!r}; give each its own name.")
@@ -82,11 +84,13 @@ def team_of(
                     "@tool(name=…)."
                 )
         names = tuple([tool.spec.name for tool in made])
-        named[agent.name] = NamedAgent(instructions=agent.instructions, tools=names, model=agent.model)
-    delegate = delegate_to({agent.name: agent.description for agent in given})
+        named[agent.name] = named_agent(
+            description=agent.description, instructions=agent.instructions, tools=names, model=agent.model
+        )
+    delegate: Tool = delegation.part("tools:delegate_to")(named)
     if delegate.spec.name in by_name:
         raise ConfigurationError(f"agents: {delegate.spec.name!r} can't be the name of one of your tools.")
-    return Team((*by_name.values(), delegate), MappingProxyType(named), frozenset(by_name.keys() - of_own))
+    return Team((*by_name.values(), delegate), True, frozenset(by_name.keys() - of_own))
 
 
 def _is_same(one: Tool, other: Tool) -> bool:

@@ -293,8 +293,6 @@ def _agent(
         context_window=min(target.context_window for target in targets),
         windows=windows_of(targets),
         turns_max=settings.agent.turns_max,
-        children_max=settings.agent.children_max,
-        children_depth_max=settings.agent.children_depth_max,
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,

@@ -16,20 +16,25 @@ if TYPE_CHECKING:
     from holdfast.agent.asks import Asks
     from holdfast.agent.deps import AgentDeps
     from holdfast.agent.runlog import RunLog
+    from holdfast.agent.running_call import RunningCall
     from holdfast.agent.shared_fold import SharedFold
     from holdfast.config.settings import Settings
     from holdfast.events import Event, RunEvent, ToolAsked
     from holdfast.folds.entries import Entry
     from holdfast.folds.run import Run
     from holdfast.folds.run_view import RunView
+    from holdfast.folds.session import Session
     from holdfast.interfaces.clock import Clock
     from holdfast.interfaces.journal import Store
     from holdfast.interfaces.tool import Tool, ToolResult
     from holdfast.sandbox.sandbox import Sandbox
+    from holdfast.tools.registry import Registry
     from holdfast.values import Outcome, RunSettings
 
 SessionTools: TypeAlias = "Callable[[str], Sequence[Tool]]"
 InLoopTool: TypeAlias = "Callable[[ToolAsked], Awaitable[ToolResult]]"
+# It gets the tools of the run, too.
+RecordedTool: TypeAlias = "Callable[[ToolAsked, RunningCall, Registry], Awaitable[ToolResult]]"
 
 
 class FeatureContext(Struct, frozen=True):
@@ -119,7 +124,7 @@ class FileEdit(Struct, frozen=True):
 class RunHooks(Struct, frozen=True, kw_only=True):
     """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
-    All but `context`, `tools`, `before_change` and `after_turn` are pure functions.
+    All but `context`, `tools`, `recorded_tools`, `before_change` and `after_turn` are pure functions.
     """
 
     # Called when a run that answers begins or resumes. It may read logs, from a cache. The reader that it
@@ -134,11 +139,16 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # tools stay the same. The run's memories need a person's approval.
     only_reads: "Callable[[Run], str] | None" = None
 
-    # The feature's own tools that the run has no use for now. The model isn't offered them.
-    unused_tools: "Callable[[Run], Sequence[str]] | None" = None
+    # The feature's own tools that the run has no use for now, of the tools that it has. The model isn't
+    # offered them.
+    unused_tools: "Callable[[Run, Session, Registry], Sequence[str]] | None" = None
 
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
+
+    # Tools that use the log as well, but are judged and recorded like any other call. Their effects are on
+    # logs, under the call's effect key, so none is unknown after a crash.
+    recorded_tools: "Callable[[RunContext], Mapping[str, RecordedTool]] | None" = None
 
     # Called before each tool call that isn't read-only, one at a time. Returns whether it can be undone. In
     # `edits`, also called with the edit, before its verdict.

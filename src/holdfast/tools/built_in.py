@@ -8,7 +8,6 @@ from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.ask import AskUser
-from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
@@ -69,5 +68,4 @@ def built_in_tools(
         SendFile(workspaces=workspaces),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
-        *child_tools(),
     ]

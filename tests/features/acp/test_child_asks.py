@@ -5,8 +5,8 @@ from pathlib import Path
 from agent.world import Effect, asks_about
 from features.acp.editor import Editor, desk, prompted
 from holdfast.chaos import CallTool, Say
+from holdfast.features.delegation.tools import child_tools
 from holdfast.policy.tool_names import ASK_USER
-from holdfast.tools.children import child_tools
 from serving import Setting
 
 DELEGATES = [CallTool("delegate", {"task": "look"})]

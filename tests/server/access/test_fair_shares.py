@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from agent.world import messages
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
+from holdfast.features.delegation.tools import child_tools
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits
-from holdfast.tools.children import child_tools
 from server.access.scoped_keys import OWNER, locked, made
 from serving import Served, Setting, served, target_of
 

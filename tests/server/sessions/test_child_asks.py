@@ -8,10 +8,10 @@ from typing import Any
 
 from agent.world import Effect, asks_about
 from features.ag_ui.client import asked, resumed, text_of, told
+from features.delegation.delegating import choose
 from features.mcp_server.rpc_client import RpcClient
 from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
-from holdfast.tools.children import child_tools
-from server.sessions.delegating import choose
+from holdfast.features.delegation.tools import child_tools
 from serving import Served, Setting, served, target_of
 
 

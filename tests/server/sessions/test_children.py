@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.world import Effect, asks_about
+from features.delegation.delegating import choose
 from holdfast.chaos import ChaosServer
-from holdfast.tools.children import child_tools
-from server.sessions.delegating import choose
+from holdfast.features.delegation.tools import child_tools
 from serving import Served, Setting, served, target_of
 
 BACK = "/api/sessions/s/children"

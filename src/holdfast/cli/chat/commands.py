@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.api.children import ChildShown
 from holdfast.api.sessions import SessionShown
 from holdfast.catalog import FEATURES
 from holdfast.cli.chat.attachments import NotAttached, attach
@@ -41,7 +40,6 @@ COMMANDS = (
     ("/model", "choose the model for the next messages, or set it by NAME"),
     ("/attach", "FILE: attach it to the next message; alone, list attachments; clear"),
     ("/sessions", "choose a session, or switch to an ID"),
-    ("/agents", "show this session's sub-agents; /sessions ID opens one"),
     ("/new", "start a new session"),
     ("/fork", "continue in a copy of this session"),
     ("/status", "show the server, session, model and your key's scopes"),
@@ -86,7 +84,6 @@ class Commands:
             "/effort": self._effort,
             "/model": self._model,
             "/sessions": self._sessions,
-            "/agents": self._agents,
             "/new": self._new,
             "/fork": self._fork,
             "/attach": self._attach,
@@ -281,12 +278,6 @@ class Commands:
         ]
         await self._say("\n".join(safe(line) for line in lines))
 
-    async def _agents(self, _: str) -> None:
-        chat = self._chat
-        found = (await chat.client.children(chat.session_id)).data if chat.session_id else ()
-        lines = [agent_line(one) for one in found]
-        await self._say("\n".join(lines) or "No sub-agents in this session.")
-
     async def _cost(self, _: str) -> None:
         chat = self._chat
         if not chat.session_id:
@@ -368,11 +359,3 @@ def _write_new(name: str, data: bytes) -> Path:
     with path.open("xb") as file:
         file.write(data)
     return path
-
-
-def agent_line(one: ChildShown) -> str:
-    """A sub-agent in one line: name, state, cost, session and what it said last."""
-    state = one.outcome or one.status.replace("_", " ")
-    cost = f"{one.usage.cost_usd:.4f} USD" if one.usage is not None and one.usage.cost_usd else ""
-    words = [one.name, state, cost, one.session_id, one.last_line or one.task]
-    return "  " * one.depth + safe_line(" · ".join(filter(None, words)), 200)

@@ -9,11 +9,13 @@ from holdfast.features.plans.folds import is_planning, plan_state, plan_text, st
 from holdfast.features.plans.goals import after_answer, missing_evidence
 from holdfast.features.plans.tools import FinishGoalArgs, UpdatePlanArgs
 from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.session import Session
 from holdfast.interfaces.feature import InLoopTool, RunContext, RunHooks
 from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.policy.verdicts import Deny, deny_unattended
 from holdfast.tools.arguments import arguments_hash, parsed
+from holdfast.tools.registry import Registry
 from holdfast.values import Action, PlanStep, RunSettings
 
 PLAN_FIRST = (
@@ -140,7 +142,7 @@ def _only_reads(run: Run) -> str:
     return STILL_PLANNING if is_planning(run) else ""
 
 
-def _unused_tools(run: Run) -> Sequence[str]:
+def _unused_tools(run: Run, _session: Session, _tools: Registry) -> Sequence[str]:
     return () if run.settings.goal and not is_planning(run) else (FINISH_GOAL,)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from agent.world import Effect, World, asks_about, process
 from fakes.telegram import FakeTelegram
 from features.channels.lab import LOG, ME, acts, channel, options_for, state_of, until
+from features.delegation.delegating import choose as delegating
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.features.channels.approvals import NOT_YOURS, UNKNOWN
@@ -14,11 +15,10 @@ from holdfast.features.channels.events import (
 )
 from holdfast.features.channels.state import TRIES_MAX, code_digest
 from holdfast.features.channels.texts import ALREADY_PAIRED, CODE_WRONG, PAIRED, REFUSAL
+from holdfast.features.delegation.tools import child_tools
 from holdfast.interfaces.journal import IfSessionKnown
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.asks import Answered, ApprovalVerdict
-from holdfast.tools.children import child_tools
-from server.sessions.delegating import choose as delegating
 
 STRANGER = 99
 NOBODY = frozenset[str]()

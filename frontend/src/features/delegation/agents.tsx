@@ -1,11 +1,11 @@
 /** The sub-agents that an answer started: a tree with what each of them does, and a way to open it. */
 import type { ComponentChildren, JSX } from "preact";
-import type { ParentShown } from "../bodies.ts";
-import { money, plural } from "../format.ts";
-import { addressOf } from "../frame/address.ts";
-import { Icon } from "../icons.tsx";
-import { harmless } from "../markdown/safe.ts";
-import { type ChildShown, family, open } from "../state.ts";
+import type { ParentShown } from "../../bodies.ts";
+import { money, plural } from "../../format.ts";
+import { addressOf } from "../../frame/address.ts";
+import { Icon } from "../../icons.tsx";
+import { harmless } from "../../markdown/safe.ts";
+import { type ChildShown, family, open } from "../../state.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
   starting: "Starting",

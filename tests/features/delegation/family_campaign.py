@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NoReturn
 
-from agent.family import TOKENS, Family, everyone, family_process, members, until_quiet
 from agent.world import CrashingStore, World
 from fakes.crash import Crashed, CrashPoint
+from features.delegation.family import TOKENS, Family, everyone, family_process, members, until_quiet
 from holdfast import events as e
 from holdfast.folds import transcript
 from holdfast.interfaces.journal import JournalError, Store

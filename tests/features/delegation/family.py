@@ -16,13 +16,13 @@ from typing_extensions import override
 from agent.world import Effect, World, process
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
+from holdfast.features.delegation.tools import child_tools
 from holdfast.folds import session as sessions
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import new_attempt_id, new_call_id
 from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, ToolMessage, UserMessage
-from holdfast.tools.children import child_tools
 from holdfast.values import CallPurpose
 
 TOKENS = 10  # that each call uses
@@ -132,10 +132,16 @@ def family_answer(name: str, width: int, depth: int) -> str:
 
 @asynccontextmanager
 async def family_process(
-    family: Family, acted: list[str], *, store: Store | None = None, **fields: Any
+    family: Family,
+    acted: list[str],
+    *,
+    store: Store | None = None,
+    children_max: int = 8,
+    depth_max: int = 3,
+    **fields: Any,
 ) -> AsyncGenerator[World]:
     """A process whose agents are a family."""
-    tools = (Effect("act", acted), *child_tools())
+    tools = (Effect("act", acted), *child_tools(children_max=children_max, depth_max=depth_max))
     async with ChaosServer() as chaos, process(chaos, *tools, store=store, model=family, **fields) as world:
         yield world
 

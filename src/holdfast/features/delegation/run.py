@@ -1,4 +1,4 @@
-"""Delegation: what the tools for sub-agents do.
+"""Delegation in a run: what the tools for sub-agents do.
 
 A call of `delegate` derives the sub-agent's ids from its effect key, so a call that runs again after a crash
 finds the sub-agent that it made.
@@ -6,28 +6,38 @@ finds the sub-agent that it made.
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from holdfast import events as e
 from holdfast.agent.budgets import RunLimits
 from holdfast.agent.children import Children, NewChild, append, create, patiently
-from holdfast.agent.deps import AgentDeps
-from holdfast.agent.runlog import RunLog
+from holdfast.agent.running_call import RunningCall
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
-from holdfast.decisions.shared_budgets import share_of
 from holdfast.events.modes import mode_set
+from holdfast.features.delegation.budgets import left_of, share_of
+from holdfast.features.delegation.tools import (
+    ChildArgs,
+    Delegate,
+    DelegateArgs,
+    NamedAgent,
+    NamedTask,
+    StatusArgs,
+    SteerArgs,
+    TailArgs,
+    WaitArgs,
+)
 from holdfast.folds.child_lines import progress_line, tail_of
 from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session import Session, chat_of
+from holdfast.interfaces.feature import RecordedTool, RunContext, RunHooks
 from holdfast.interfaces.ids import child_ids, message_of
 from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, IfSessionKnown, JournalError
-from holdfast.interfaces.tool import ToolCall, ToolResult
+from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.tool_names import (
     CHILD_STATUS,
     CHILD_STEER,
@@ -40,15 +50,6 @@ from holdfast.policy.tool_names import (
 )
 from holdfast.racing import wait_through_cancel
 from holdfast.tools.arguments import BadArguments, parsed
-from holdfast.tools.children import (
-    ChildArgs,
-    DelegateArgs,
-    NamedTask,
-    StatusArgs,
-    SteerArgs,
-    TailArgs,
-    WaitArgs,
-)
 from holdfast.tools.registry import Registry
 from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings, asks_less
 
@@ -71,91 +72,29 @@ _OWN_REQUEST: Mapping[str, Any] = MappingProxyType(
         "takes_files": False,
     }
 )
-SUB_AGENT = (
-    "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
-    "the task alone, and put everything that it needs to know into your last answer."
-)
-
-
-class WaitingCall(ToolCall, Protocol):
-    """A call whose patience can rest while sub-agents work."""
-
-    def resting(self) -> AbstractContextManager[None]:
-        """Let the tool's patience rest."""
-        ...
-
-
-def offered(tools: Registry, run: Run, session: Session, *, deps: AgentDeps) -> Registry:
-    """The agent's tools for this run, without those that the client replaced by tools of the same name.
-
-    The verbs are for sub-agents in the background, so they come once there is one.
-    """
-    depth = session.parent.depth if session.parent is not None else 0
-    if not deps.children_max or depth >= deps.children_depth_max:
-        left_out: tuple[str, ...] = CHILD_TOOLS
-    elif any(child.started.background for child in session.children.values()):
-        left_out = ()
-    else:
-        left_out = CHILD_VERBS
-    return tools.without((*left_out, *[tool.name for tool in run.client_tools]))
+TOO_DEEP = "A sub-agent of this level can't start its own."
 
 
 class Delegation:
     """Carries out the calls of one run."""
 
-    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
-        self._view = view
-        self._log = log
-        self._deps = deps
-        self._children = Children(log.session_id, view, deps)
+    def __init__(self, context: RunContext) -> None:
+        self._view = context.view
+        self._log = context.log
+        self._deps = context.deps
+        self._children = Children(context.log.session_id, context.view, context.deps)
         self._reserving = asyncio.Lock()  # one at a time, so that each sees what the others reserved
         self._lines: dict[str, str] = {}  # what sub-agents that are waited for did last, by name
 
-    async def run(self, asked: e.ToolAsked, call: WaitingCall, tools: Registry) -> ToolResult:
-        """Carry out one call; `tools` are those that the run itself has."""
-        args = asked.args
-        match asked.name:
-            case name if name == DELEGATE:
-                return await self._delegate(self._task(args), call, tools)
-            case name if name == CHILD_STATUS:
-                return await self._status(parsed(StatusArgs, args))
-            case name if name == CHILD_WAIT:
-                return await self._wait(parsed(WaitArgs, args), call)
-            case name if name == CHILD_TAIL:
-                return await self._tail(parsed(TailArgs, args))
-            case name if name == CHILD_STEER:
-                return await self._steer(parsed(SteerArgs, args), call)
-            case name:
-                assert name == CHILD_STOP, "there is no other tool for sub-agents"
-                return await self._stop(parsed(ChildArgs, args), call)
-
-    def _task(self, args: Mapping[str, object]) -> DelegateArgs:
-        """Return the task; the tool has checked the name of an agent that is described in advance."""
-        if not self._deps.agents:
-            return parsed(DelegateArgs, args)
-        return NamedTask(task=str(args["task"]), agent=str(args["agent"]))
-
-    async def wait_at_the_end(self) -> None:
-        """If the model has finished, wait for its next background sub-agent, if any.
-
-        Only a sub-agent waits: once it has ended, no one would read the results of its own sub-agents.
-        """
-        run, session = self._view.run(self._log.run_id), self._view.session
-        if session.parent is None or run.finish != "stop" or run.unfinished_tools:
-            return
-        working = run.open_children
-
-        def has_news() -> bool:
-            return bool(session.inbox.steers(run.run_id)) or any(child.ended for child in working)
-
-        if working:
-            await self._children.until(has_news, working)
-
-    async def _delegate(self, args: DelegateArgs, call: WaitingCall, tools: Registry) -> ToolResult:
+    async def delegate(self, asked: e.ToolAsked, call: RunningCall, tools: Registry) -> ToolResult:
+        """Start a sub-agent, and wait for its answer unless it works in the background."""
+        tool = tools.get(DELEGATE)
+        assert isinstance(tool, Delegate), "the call was judged with it"
+        args = _task(tool, asked.args)
         ids = child_ids(call.effect_key)
         child = self._view.session.children.get(ids.session_id)
         if child is None:
-            reserved = await self._reserved(args, call, tools)
+            reserved = await self._reserved(args, call, tools, tool=tool)
             if isinstance(reserved, ToolResult):
                 return reserved
             child = reserved
@@ -174,19 +113,21 @@ class Delegation:
         return ToolResult(ended.result, ok=ended.outcome == "completed", blob=ended.blob)
 
     async def _reserved(
-        self, args: DelegateArgs, call: WaitingCall, tools: Registry
+        self, args: DelegateArgs, call: RunningCall, tools: Registry, *, tool: Delegate
     ) -> ChildState | ToolResult:
         """The sub-agent with its budget reserved on the log; a result for the model if it can't be had."""
-        settings = self._settings(args, tools)
+        if _depth(self._view.session) >= tool.depth_max:
+            return _not_started(TOO_DEEP)
+        settings = self._settings(args, tools, tool.agents)
         # Others may wait for room meanwhile, so the call's patience rests here, too.
         with call.resting():
             await self._reserving.acquire()
         try:
             with call.resting():
-                has_room = await self._has_room(args)
+                has_room = await self._has_room(args, tool.children_max)
             if not has_room:
                 return _not_started(
-                    f"{self._deps.children_max} sub-agents are working, and that is the most. Wait for one "
+                    f"{tool.children_max} sub-agents are working, and that is the most. Wait for one "
                     f"with {CHILD_WAIT}, or stop one."
                 )
             budget = self._share(args)
@@ -228,9 +169,8 @@ class Delegation:
         ]
         return f"{PREFIX}{max(earlier, default=0) + together.index(tool_call_id) + 1}"
 
-    async def _has_room(self, args: DelegateArgs) -> bool:
+    async def _has_room(self, args: DelegateArgs, most: int) -> bool:
         """Whether one more may work; a call that waits for its sub-agent waits for room, too."""
-        most = self._deps.children_max
 
         def open_ones() -> list[ChildState]:
             return [child for child in self._view.session.children.values() if child.ended is None]
@@ -250,7 +190,8 @@ class Delegation:
 
     def _share(self, args: DelegateArgs) -> Budget | None:
         run = self._view.run(self._log.run_id)
-        left = RunLimits.of(run, self._deps).left_to_share(self._log.now_ms())
+        limits = RunLimits.of(run, self._deps)
+        left = left_of(limits.shared, limits.spent(self._log.now_ms()))
         if left is None:
             return None
         begun = {child.started.tool_call_id for child in run.children.values()}
@@ -262,12 +203,12 @@ class Delegation:
         wanted = Budget(**asdict(args.budget)) if args.budget is not None else None
         return share_of(left, wanted, sharers=len(sharers))
 
-    def _settings(self, args: DelegateArgs, tools: Registry) -> RunSettings:
+    def _settings(self, args: DelegateArgs, tools: Registry, agents: Mapping[str, NamedAgent]) -> RunSettings:
         """Return the settings of the sub-agent's run, with no more rights than this run."""
         run = self._view.run(self._log.run_id)
         own = run.settings
         if isinstance(args, NamedTask):
-            named = self._deps.agents[args.agent]
+            named = agents[args.agent]
             return replace(
                 own,
                 model=named.model or own.model,
@@ -299,7 +240,7 @@ class Delegation:
             run_id=self._log.run_id,
             tool_call_id=started.tool_call_id,
             name=started.name,
-            depth=1 + (session.parent.depth if session.parent is not None else 0),
+            depth=1 + _depth(session),
             background=started.background,
             home=session.home,
         )
@@ -313,7 +254,7 @@ class Delegation:
             chosen = mode_set(mode, at_ms=self._log.now_ms(), by=session.mode_set_by)
             await append(self._deps, started.child_id, [chosen], when=[IfSessionKnown()])
 
-    async def _awaited(self, child: ChildState, call: WaitingCall) -> None:
+    async def _awaited(self, child: ChildState, call: RunningCall) -> None:
         """Wait for the sub-agent's ending, and show meanwhile what it does."""
         with call.resting():
             showing = asyncio.create_task(self._show(child, call), name=f"show {child.started.name}")
@@ -327,7 +268,7 @@ class Delegation:
                 if not self._lines:
                     self._log.live = None
 
-    async def _show(self, child: ChildState, call: WaitingCall) -> None:
+    async def _show(self, child: ChildState, call: RunningCall) -> None:
         started, store = child.started, self._deps.store
         self._lines[started.name] = ""
         try:
@@ -352,7 +293,9 @@ class Delegation:
         known = ", ".join(child.started.name for child in children) or "none"
         raise BadArguments(f"There is no sub-agent {name!r}. There are: {known}.")
 
-    async def _status(self, args: StatusArgs) -> ToolResult:
+    async def status(self, asked: e.ToolAsked, _call: RunningCall, _tools: Registry) -> ToolResult:
+        """Show one sub-agent, or all."""
+        args = parsed(StatusArgs, asked.args)
         children = [self._named(args.name)] if args.name else list(self._view.session.children.values())
         lines = [await self._status_line(child) for child in children]
         return ToolResult("\n".join(lines) or "There are no sub-agents.")
@@ -368,7 +311,9 @@ class Delegation:
         said = session.preview.strip().partition("\n")[0] if session is not None else ""
         return f"{started.name}: {state}" + (f"; last: {said}" if said else "")
 
-    async def _wait(self, args: WaitArgs, call: WaitingCall) -> ToolResult:
+    async def wait(self, asked: e.ToolAsked, call: RunningCall, _tools: Registry) -> ToolResult:
+        """Wait until sub-agents have ended, but no longer than the model wants."""
+        args = parsed(WaitArgs, asked.args)
         names = args.names
         children = (
             [self._named(name) for name in names] if names else list(self._view.session.children.values())
@@ -394,13 +339,17 @@ class Delegation:
         )
         return ToolResult("\n".join(lines) + late if lines else "There are no sub-agents.")
 
-    async def _tail(self, args: TailArgs) -> ToolResult:
+    async def tail(self, asked: e.ToolAsked, _call: RunningCall, _tools: Registry) -> ToolResult:
+        """Show the end of a sub-agent's transcript."""
+        args = parsed(TailArgs, asked.args)
         child = self._named(args.name)
         fold = SharedFold()
         await patiently(self._deps, lambda: fold.catch_up(self._deps.store, child.started.child_id))
         return ToolResult(tail_of(fold.transcript, lines=args.lines) or "It has said nothing yet.")
 
-    async def _steer(self, args: SteerArgs, call: WaitingCall) -> ToolResult:
+    async def steer(self, asked: e.ToolAsked, call: RunningCall, _tools: Registry) -> ToolResult:
+        """Send a message to a sub-agent."""
+        args = parsed(SteerArgs, asked.args)
         started, deps = self._named(args.name).started, self._deps
         said = e.MessageAccepted(
             at_ms=self._log.now_ms(),
@@ -417,7 +366,9 @@ class Delegation:
         deps.wakes.wake(started.child_id, 0)
         return ToolResult(f"{args.name} reads it before its next step.")
 
-    async def _stop(self, args: ChildArgs, call: WaitingCall) -> ToolResult:
+    async def stop(self, asked: e.ToolAsked, call: RunningCall, _tools: Registry) -> ToolResult:
+        """Stop a sub-agent."""
+        args = parsed(ChildArgs, asked.args)
         child = self._named(args.name)
         with call.resting():
             await self._children.stopped([child], cause=PARENT_STOPPED)
@@ -430,3 +381,38 @@ class Delegation:
 
 def _not_started(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
+
+
+def _depth(session: Session) -> int:
+    """The level of the session: 0 unless it's a sub-agent's."""
+    return session.parent.depth if session.parent is not None else 0
+
+
+def _task(tool: Delegate, args: Mapping[str, object]) -> DelegateArgs:
+    """Return the task; the tool has checked the name of an agent that is described in advance."""
+    if not tool.agents:
+        return parsed(DelegateArgs, args)
+    return NamedTask(task=str(args["task"]), agent=str(args["agent"]))
+
+
+def _unused_tools(_: Run, session: Session, tools: Registry) -> Sequence[str]:
+    """The verbs are for sub-agents in the background, so they come once there is one."""
+    tool = tools.get(DELEGATE)
+    if isinstance(tool, Delegate) and _depth(session) >= tool.depth_max:
+        return CHILD_TOOLS
+    return () if any(child.started.background for child in session.children.values()) else CHILD_VERBS
+
+
+def _recorded_tools(context: RunContext) -> Mapping[str, RecordedTool]:
+    delegation = Delegation(context)
+    return {
+        DELEGATE: delegation.delegate,
+        CHILD_STATUS: delegation.status,
+        CHILD_WAIT: delegation.wait,
+        CHILD_TAIL: delegation.tail,
+        CHILD_STEER: delegation.steer,
+        CHILD_STOP: delegation.stop,
+    }
+
+
+RUN = RunHooks(unused_tools=_unused_tools, recorded_tools=_recorded_tools)

@@ -1,16 +1,18 @@
 """Sub-agents for the model: one tool that delegates a task, and the verbs for those in the background.
 
-They are described here like any tool; `agent/delegation.py` carries them out, because they act on logs.
+They are described here like any tool; `run.py` carries them out, because they act on logs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
+from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import (
     CHILD_STATUS,
@@ -67,6 +69,7 @@ class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NamedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """A sub-agent that is described in advance; its tools are the only ones it has."""
 
+    description: str
     instructions: str = ""
     tools: tuple[str, ...] = ()
     model: str = ""  # a target; empty is the parent's
@@ -134,9 +137,28 @@ class ChildTool(Tool):
         return ToolResult("Sub-agents aren't available here.", ok=False, ending="not_started")
 
 
-def delegate_to(agents: Mapping[str, str]) -> ChildTool:
-    """The tool that delegates to agents which are described in advance: their names, and what they do."""
-    described = "\n".join(f"- {name}: {text}" for name, text in agents.items())
+class Delegate(ChildTool):
+    """Delegates a task, within limits, to any sub-agent or to those that are described in advance."""
+
+    def __init__(
+        self,
+        description: str,
+        *,
+        args: type[msgspec.Struct],
+        agents: Mapping[str, NamedAgent] = MappingProxyType({}),
+        children_max: int = 8,
+        depth_max: int = 3,
+    ) -> None:
+        traits = ToolTraits(idempotent=True, parallel_safe=True, place="anywhere")
+        super().__init__(DELEGATE, description, args=args, traits=traits)
+        self.agents = agents  # if any, there are no others
+        self.children_max = children_max  # how many sub-agents of a session work at once
+        self.depth_max = depth_max  # how many levels of sub-agents there are
+
+
+def delegate_to(agents: Mapping[str, NamedAgent]) -> Delegate:
+    """Return the tool that delegates to these agents alone."""
+    described = "\n".join(f"- {name}: {agent.description}" for name, agent in agents.items())
     args = msgspec.defstruct(
         "DelegateArgs",
         [
@@ -146,29 +168,35 @@ def delegate_to(agents: Mapping[str, str]) -> ChildTool:
         frozen=True,
         forbid_unknown_fields=True,
     )
-    return ChildTool(
-        DELEGATE,
+    return Delegate(
         "Delegate a self-contained task to one of these agents, and get its answer. It can't see this "
         f"conversation. Calls in one answer run concurrently.\n{described}",
         args=args,
-        traits=_SIDE_BY_SIDE,
+        agents=agents,
     )
 
 
 _LOOKS = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, place="anywhere")
 _ACTS = ToolTraits(idempotent=True, place="anywhere")
-_SIDE_BY_SIDE = ToolTraits(idempotent=True, parallel_safe=True, place="anywhere")
 
 
-def child_tools() -> list[ChildTool]:
-    """The tools, in the order in which the model sees them."""
+def tools(context: FeatureContext) -> Sequence[Tool]:
+    """Return the tools, unless sub-agents are turned off."""
+    limits = context.settings.agent
+    if not limits.children_max:
+        return ()
+    return child_tools(children_max=limits.children_max, depth_max=limits.children_depth_max)
+
+
+def child_tools(*, children_max: int = 8, depth_max: int = 3) -> list[ChildTool]:
+    """Return the tools, in the order in which the model sees them."""
     return [
-        ChildTool(
-            DELEGATE,
+        Delegate(
             "Delegate a self-contained task to a sub-agent in the same workspace, and get its answer. Calls "
             "in one answer run concurrently.",
             args=DelegateArgs,
-            traits=_SIDE_BY_SIDE,
+            children_max=children_max,
+            depth_max=depth_max,
         ),
         ChildTool(
             CHILD_STATUS,

@@ -1,7 +1,7 @@
 /** The places of what is shown of sub-agents: under the work that started them, where one has ended, and in its head. */
 import type { JSX } from "preact";
-import { family } from "../state.ts";
-import { useParts } from "./fetched.ts";
+import { family } from "../../state.ts";
+import { useParts } from "../../talk/fetched.ts";
 
 /** The sub-agents that these calls started. */
 export function AgentsPlace({ calls }: { readonly calls: readonly string[] }): JSX.Element | null {

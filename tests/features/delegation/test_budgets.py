@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions.shared_budgets import Spent, left_of, share_of
+from holdfast.agent.budgets import Spent
+from holdfast.features.delegation.budgets import left_of, share_of
 from holdfast.values import Budget
 
 NO_LIMIT = Budget()

@@ -1,19 +1,9 @@
 """How a run shares its budget with its sub-agents: what is left of it, and how much each one gets."""
 
-from msgspec import Struct
-
+from holdfast.agent.budgets import Spent
 from holdfast.values import Budget
 
 CENT_PARTS = 1e-6  # below this, money that is left is a rounding error
-
-
-class Spent(Struct, frozen=True):
-    """The budget that is used by the run and its sub-agents, or reserved for one of them."""
-
-    tokens: int = 0
-    cost_usd: float = 0.0
-    turns: int = 0
-    minutes: float = 0.0
 
 
 def left_of(budget: Budget, spent: Spent) -> Budget | None:

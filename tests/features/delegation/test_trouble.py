@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from agent.family import Family, everyone, family_answer, family_process, folded, until_quiet
 from agent.world import answer, ending, send
+from features.delegation.family import Family, everyone, family_answer, family_process, folded, until_quiet
 from holdfast import events as e
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import StoreUnreachable

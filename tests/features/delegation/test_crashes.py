@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.family import family_process
-from agent.family_campaign import (
+from fakes.crash import CrashPoint
+from features.delegation.family import family_process
+from features.delegation.family_campaign import (
     ENOUGH,
     LIMITS,
     NEVER,
@@ -20,7 +21,6 @@ from agent.family_campaign import (
     live,
     use,
 )
-from fakes.crash import CrashPoint
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import Budget

@@ -3,13 +3,22 @@
 import asyncio
 from typing import Any
 
-from agent.family import TOKENS, Family, everyone, family_answer, family_process, folded, members, until_quiet
 from agent.world import Effect, World, answer, asks_about, ending, process, send, tool_ends
+from features.delegation.family import (
+    TOKENS,
+    Family,
+    everyone,
+    family_answer,
+    family_process,
+    folded,
+    members,
+    until_quiet,
+)
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
+from holdfast.features.delegation.tools import child_tools
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.supervisor import RunnerLimits
-from holdfast.tools.children import child_tools
 from holdfast.values import Budget
 
 
@@ -260,13 +269,13 @@ async def test_no_more_than_so_many_work_at_once_and_no_deeper_than_so_many_leve
                 working.discard(name)
 
     family.before = count
-    async with family_process(family, [], children_max=2, children_depth_max=1) as world:
+    async with family_process(family, [], children_max=2, depth_max=1) as world:
         run_id = await send(world, "a 5 1")
         log = await world.until("s", e.RunEnded)
         assert answer(log, run_id) == family_answer("a", 5, 1)
         second = await send(world, "b 1 2")
         log = await world.until("s", e.RunEnded, times=2)
-        assert "Unknown tool 'delegate'" in answer(log, second)
+        assert "A sub-agent of this level can't start its own" in answer(log, second)
     assert max(most) <= 2
 
 

@@ -1,0 +1,14 @@
+"""Delegation: tools with which an agent gives tasks to sub-agents, in separate sessions."""
+
+from holdfast.interfaces.feature import Feature, SlashCommand
+
+FEATURE = Feature(
+    name="delegation",
+    run="run:RUN",
+    tools="tools:tools",
+    terminal_commands={
+        "/agents": SlashCommand(
+            "show the session's sub-agents; /sessions ID opens one", "terminal_chat:agents"
+        )
+    },
+)
