@@ -7,11 +7,9 @@ from msgspec import Struct, field
 
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
-FRONT_CHARS_MAX = 8_000
 FILE_CHARS_MAX = 100_000
 SKILL_FILE = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
 class BadSkill(Exception):
@@ -34,10 +32,12 @@ def parse_skill(text: str) -> SkillText:
     """The skill in this text; raises BadSkill."""
     if len(text) > FILE_CHARS_MAX:
         raise BadSkill(f"it has more than {FILE_CHARS_MAX:,} characters")
-    found = _FRONT.match(text.removeprefix("\ufeff"))
-    if found is None:
-        raise BadSkill("it doesn't start with front matter between two lines of ---")
-    fields = _fields(found[1])
+    from holdfast.tools.files.yaml_text import BadYaml, front_matter  # takes a while, and few read skills
+
+    try:
+        fields, body = front_matter(text)
+    except BadYaml as error:
+        raise BadSkill(f"it {error}") from error
     name, description = _text(fields, "name"), _text(fields, "description")
     if not is_skill_name(name):
         raise BadSkill("`name` must be 1 to 64 characters of a-z, 0-9 and single hyphens")
@@ -48,7 +48,7 @@ def parse_skill(text: str) -> SkillText:
     return SkillText(
         name=name,
         description=description,
-        body=text.removeprefix("\ufeff")[found.end() :].strip(),
+        body=body,
         licence=_text(fields, "license"),
         compatibility=_text(fields, "compatibility"),
         allowed_tools=_text(fields, "allowed-tools"),
@@ -67,21 +67,6 @@ def skill_file(name: str, description: str, body: str) -> str:
 
     front = yaml.safe_dump({"name": name, "description": description}, allow_unicode=True, sort_keys=False)
     return f"---\n{front}---\n\n{body.strip()}"
-
-
-def _fields(front: str) -> dict[str, object]:
-    import yaml
-
-    from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
-
-    try:
-        # Every value is text: readers disagree about tags, dates and numbers.
-        found = parse_yaml(front, yaml.BaseLoader, chars_max=FRONT_CHARS_MAX)
-    except BadYaml as error:
-        raise BadSkill(f"its front matter {error}") from error
-    if not isinstance(found, dict):
-        raise BadSkill("its front matter isn't a mapping of names to values")
-    return {str(key): value for key, value in cast("dict[object, object]", found).items()}
 
 
 def _text(fields: dict[str, object], name: str) -> str:

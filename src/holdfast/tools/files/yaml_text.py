@@ -1,5 +1,6 @@
 """Parses YAML of any origin within limits, so that a small text takes neither long nor much memory."""
 
+import re
 from typing import TYPE_CHECKING, cast
 
 import yaml
@@ -8,10 +9,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NESTED_MAX = 8
+FRONT_CHARS_MAX = 8_000
+_FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
 class BadYaml(ValueError):
     """A text that isn't YAML, or exceeds a limit; the text is a predicate about it."""
+
+
+def front_matter(text: str) -> tuple[dict[str, object], str]:
+    """Return the fields in front of a text, each value as text, and the text below them; raises BadYaml."""
+    text = text.removeprefix("\ufeff")
+    found = _FRONT.match(text)
+    if found is None:
+        raise BadYaml("doesn't start with front matter between two lines of ---")
+    try:
+        # Every value is text: readers disagree about tags, dates and numbers.
+        fields = parse_yaml(found[1], yaml.BaseLoader, chars_max=FRONT_CHARS_MAX)
+    except BadYaml as error:
+        raise BadYaml(f"has front matter that {error}") from error
+    if not isinstance(fields, dict):
+        raise BadYaml("has front matter that isn't a mapping of names to values")
+    named = {str(key): value for key, value in cast("dict[object, object]", fields).items()}
+    return named, text[found.end() :].strip()
 
 
 def parse_yaml(text: str, loader: type[yaml.BaseLoader | yaml.SafeLoader], *, chars_max: int) -> object:
