@@ -47,6 +47,7 @@ export interface RunShown {
   readonly last_event_id: number;
   readonly output?: string;
   readonly usage?: UsageShown;
+  readonly agent?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly gated_until?: number;
   readonly outcome?: OutcomeKind;
@@ -211,6 +212,7 @@ export interface RunState {
   readonly last_event_id: number;
   readonly output?: string;
   readonly usage?: UsageShown;
+  readonly agent?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly gated_until?: number;
   readonly outcome?: OutcomeKind;

@@ -388,6 +388,8 @@ export interface RunSettings {
   readonly plan_first?: boolean;
   readonly goal?: boolean;
   readonly prompt?: "" | "none";
+  readonly agent?: string;
+  readonly mode?: "" | "ask" | "edits" | "plan" | "unattended" | "workspace";
 }
 
 /** A run's budget; 0 means no limit. */

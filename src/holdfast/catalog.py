@@ -52,7 +52,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("service"),
     Shipped("backup"),
     Shipped("usage_reports"),
-    Shipped("delegation"),
+    Shipped("delegation", run_settings=("agent",)),
     Shipped("plans", run_settings=("plan_first", "goal")),
 )
 # Sources of logs that aren't conversations, so session lists and searches exclude them.

@@ -275,6 +275,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     plan_first: bool = False  # only reading tools until a person accepts the plan
     goal: bool = False  # the message is a goal: the run continues until the model proves that it's reached
     prompt: Literal["", "none"] = ""  # none: without the server's base prompt and environment
+    agent: str = ""  # the named agent whose settings are among these
+    mode: Literal["", ApprovalMode] = ""  # the loosest permission mode that the run works in
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

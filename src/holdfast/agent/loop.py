@@ -231,7 +231,7 @@ async def _request(
     view, log = context.view, context.log
     run = view.run(log.run_id)
     _note_sources(view, log, (MCP_TOOLS,) if tools.has_any_of(MCP_PREFIX) else ())
-    own = declared_to(run, view, tools)
+    own = declared_to(run, view, tools, context.deps)
     specs = (*own.specs, *_client_specs(run))
     instructions = await context.current(run, specs, facts=tool_facts(own, tools))
     if await context.note(run, ask):

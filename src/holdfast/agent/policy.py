@@ -110,8 +110,13 @@ def _never(_workspace: Path, _path: str) -> bool:
 
 
 def mode_in(judge: Judge, session: "Session", settings: RunSettings) -> ApprovalMode:
-    """Return the mode that a run works in now: its session's, or `unattended` if that's stricter."""
-    mode = judge.in_mode(session.approval_mode).applied_mode()
+    """Return the mode that a run works in now: the strictest of its session's and its settings'."""
+    return run_mode(judge.in_mode(session.approval_mode).applied_mode(), settings)
+
+
+def run_mode(mode: ApprovalMode, settings: RunSettings) -> ApprovalMode:
+    """Return the mode of a run in a session that has this mode."""
+    mode = strictest(mode, settings.mode or mode)
     return strictest(mode, "unattended") if settings.unattended else mode
 
 

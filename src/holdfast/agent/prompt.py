@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from holdfast.agent.policy import run_mode
 from holdfast.folds.session import Session
 from holdfast.safe_text import safe_line
 from holdfast.tools.files.regular_files import NotRegular, read_regular
@@ -22,7 +23,6 @@ from holdfast.values import (
     PAGE,
     ApprovalMode,
     RunSettings,
-    strictest,
 )
 
 BASE = """\
@@ -102,8 +102,7 @@ def session_facts(
     session: Session, settings: RunSettings, machine: Machine, *, now_ms: int
 ) -> dict[str, str]:
     """Return the facts that events and the clock change, by name."""
-    mode = session.approval_mode or machine.mode
-    mode = strictest(mode, "unattended") if settings.unattended else mode
+    mode = run_mode(session.approval_mode or machine.mode, settings)
     face = FACES.get(session.source, _API)
     if settings.no_questions or settings.unattended:
         face += _ALONE

@@ -2,25 +2,25 @@
 
 from holdfast.catalog import FEATURES
 from holdfast.folds.run import Run
-from holdfast.folds.session import Session
 from holdfast.interfaces.feature import (
     ContextReader,
     ContextRequest,
     Continue,
+    DeclaringRun,
     FileEdit,
     InLoopTool,
     RecordedTool,
     RunContext,
     RunHooks,
 )
-from holdfast.tools.registry import Registry
+from holdfast.messages import ToolSpec
 from holdfast.values import Outcome, RunSettings
 
 _HOOKS: tuple[RunHooks, ...] = tuple(one.part(one.run) for one in FEATURES.values() if one.run)
 _INSTRUCTIONS = tuple(hooks.instructions for hooks in _HOOKS if hooks.instructions)
 _CONTEXT = tuple(hooks.context for hooks in _HOOKS if hooks.context)
 _ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
-_UNUSED_TOOLS = tuple(hooks.unused_tools for hooks in _HOOKS if hooks.unused_tools)
+_DECLARED_TOOLS = tuple(hooks.declared_tools for hooks in _HOOKS if hooks.declared_tools)
 _TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
 _RECORDED_TOOLS = tuple(hooks.recorded_tools for hooks in _HOOKS if hooks.recorded_tools)
 _BEFORE_CHANGE = tuple(hooks.before_change for hooks in _HOOKS if hooks.before_change)
@@ -35,8 +35,7 @@ def feature_instructions(settings: RunSettings) -> str:
 
 async def context_readers(request: ContextRequest) -> tuple[ContextReader, ...]:
     """Return the readers of all features' context, in catalog order."""
-    readers = [await context(request) for context in _CONTEXT]
-    return tuple([reader for reader in readers if reader is not None])
+    return tuple([reader for context in _CONTEXT if (reader := await context(request)) is not None])
 
 
 def only_reads(run: Run) -> str:
@@ -47,12 +46,12 @@ def only_reads(run: Run) -> str:
     return ""
 
 
-def unused_tools(run: Run, session: Session, tools: Registry) -> set[str]:
-    """Return the feature tools that the run has no use for now."""
-    names = set[str]()
-    for unused in _UNUSED_TOOLS:
-        names.update(unused(run, session, tools))
-    return names
+def declared_tools(run: DeclaringRun) -> dict[str, ToolSpec | None]:
+    """Return how feature tools are declared to the run's model now; None for one that isn't."""
+    specs: dict[str, ToolSpec | None] = {}
+    for declared in _DECLARED_TOOLS:
+        specs.update(declared(run))
+    return specs
 
 
 def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:

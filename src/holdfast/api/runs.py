@@ -162,6 +162,10 @@ class RunRequest(ModelOptions, kw_only=True):
     model: Annotated[
         ShortText | None, _says("A target's name or model. Unknown values select the default.")
     ] = None
+    agent: Annotated[
+        ShortText | None,
+        _says("A named agent, whose instructions, tools, mode, model and budget the run gets."),
+    ] = None
     metadata: Annotated[
         dict[str, Any] | None, _says("Stored and returned with the run. Up to 64 entries.")
     ] = None
@@ -376,6 +380,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     last_event_id: int
     output: str = ""
     usage: UsageShown | None = None
+    agent: Annotated[str, _says("The named agent of the run.")] = ""
     metadata: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     gated_until: float | None = None
     outcome: OutcomeKind | None = None

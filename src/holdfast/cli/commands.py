@@ -9,6 +9,7 @@ from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import quarantine_commands
 from holdfast.cli.options import (
+    Agent,
     AsJson,
     Config,
     Conversation,
@@ -139,6 +140,7 @@ def chat(
     session: Session = "",
     mode: PermissionMode = "",
     effort: Effort = "",
+    agent: Agent = "",
     model: RunModel = None,
     workspace: Workspace = None,
     data_dir: DataDir = None,
@@ -153,6 +155,7 @@ def chat(
         session=session,
         mode=mode,
         effort=effort,
+        agent=agent,
         model=model,
         workspace=workspace,
         data_dir=data_dir,
@@ -172,6 +175,7 @@ def run(
     session: Session = "",
     mode: PermissionMode = "",
     effort: Effort = "",
+    agent: Agent = "",
     as_json: AsJson = False,
     model: RunModel = None,
     workspace: Workspace = None,
@@ -192,6 +196,7 @@ def run(
         session=session,
         mode=mode,
         effort=effort,
+        agent=agent,
         as_json=as_json,
         model=model,
         workspace=workspace,

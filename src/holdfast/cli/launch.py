@@ -15,7 +15,13 @@ _COMMON = {
     "--data-dir": "data_dir",
     "--config": "config",
 }
-_SESSION = {"--session": "session", "-s": "session", "--mode": "mode", "--effort": "effort"}
+_SESSION = {
+    "--session": "session",
+    "-s": "session",
+    "--mode": "mode",
+    "--effort": "effort",
+    "--agent": "agent",
+}
 
 
 class ServeCommand(Struct, frozen=True, kw_only=True):
@@ -36,6 +42,7 @@ class ChatCommand(Struct, frozen=True, kw_only=True):
     session: str = ""
     mode: str = ""
     effort: str = ""
+    agent: str = ""
     model: str | None = None
     workspace: str | None = None
     data_dir: str | None = None
@@ -49,6 +56,7 @@ class RunCommand(Struct, frozen=True, kw_only=True):
     session: str = ""
     mode: str = ""
     effort: str = ""
+    agent: str = ""
     as_json: bool = False
     model: str | None = None
     workspace: str | None = None
@@ -148,7 +156,11 @@ def _chat(wanted: ChatCommand) -> int:
     if wrong := _wrong_mode(wanted.mode):
         return wrong
     start = ChatStart(
-        session=wanted.session, model=wanted.model or "", mode=wanted.mode, effort=wanted.effort
+        session=wanted.session,
+        model=wanted.model or "",
+        mode=wanted.mode,
+        effort=wanted.effort,
+        agent=wanted.agent,
     )
     return chat(_flags(wanted), start)
 
@@ -178,6 +190,7 @@ def _run(wanted: RunCommand) -> int:
         model=wanted.model or "",
         mode=wanted.mode,
         effort=wanted.effort,
+        agent=wanted.agent,
         form="json" if wanted.as_json else "text",
     )
     return run(_flags(wanted), task)

@@ -20,6 +20,7 @@ PermissionMode = Annotated[
     typer.Option(metavar="MODE", help="Permission mode: plan, ask, edits, workspace or unattended."),
 ]
 Effort = Annotated[str, typer.Option(metavar="LEVEL", help="Reasoning effort, such as low, medium or high.")]
+Agent = Annotated[str, typer.Option(metavar="NAME", help="Named agent to use. `holdfast agents` lists them.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of entries to show.")

@@ -37,6 +37,7 @@ class Task(Struct, frozen=True, kw_only=True):
     model: str = ""
     mode: str = ""  # the permission mode; empty: the session's, or the configured one
     effort: str = ""
+    agent: str = ""
     form: str = "text"  # or json
 
 
@@ -57,6 +58,7 @@ def run(flags: Mapping[str, object], task: Task) -> int:
                 "workspace": str(attached.directory.settings.workspace),
                 **({"permission_mode": task.mode} if task.mode else {}),
                 **({"reasoning_effort": task.effort} if task.effort else {}),
+                **({"agent": task.agent} if task.agent else {}),
             },
         )
         return await show_run_here(attached.client, started, form=task.form)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.interfaces.clock import Clock
     from holdfast.interfaces.journal import Store
     from holdfast.interfaces.tool import Tool, ToolResult
+    from holdfast.messages import ToolSpec
     from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.registry import Registry
     from holdfast.values import Outcome, RunSettings
@@ -114,11 +115,32 @@ class Continue(Struct, frozen=True):
     events: "Sequence[RunEvent]"
 
 
+class AgentChoice(Struct, frozen=True):
+    """The named agent of a run, and the run's other settings."""
+
+    name: str
+    settings: "RunSettings"
+    workspace: Path | None  # None: not the agents of a workspace
+
+
+class UnusableAgent(Exception):
+    """The named agent exists, but can't be used. The text is the reason."""
+
+
 class FileEdit(Struct, frozen=True):
     """An edit that runs without approval if undo covers it: its files, and their greatest size afterwards."""
 
     paths: tuple[str, ...]
     bytes_max: int
+
+
+class DeclaringRun(Struct, frozen=True):
+    """A run before its next model call, and the tools that it has."""
+
+    run: "Run"
+    session: "Session"
+    tools: "Registry"
+    deps: "AgentDeps"
 
 
 class RunHooks(Struct, frozen=True, kw_only=True):
@@ -139,9 +161,9 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # tools stay the same. The run's memories need a person's approval.
     only_reads: "Callable[[Run], str] | None" = None
 
-    # The feature's own tools that the run has no use for now, of the tools that it has. The model isn't
-    # offered them.
-    unused_tools: "Callable[[Run, Session, Registry], Sequence[str]] | None" = None
+    # How the feature's own tools are declared to the model now, of the tools that the run has: None for one
+    # that it isn't offered. The tools that aren't named are declared as they are.
+    declared_tools: "Callable[[DeclaringRun], Mapping[str, ToolSpec | None]] | None" = None
 
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
@@ -259,6 +281,13 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Its data of sessions outside the store: `(deps: RouteDeps) -> Upkeep | None`.
     upkeep: str = ""
+
+    # Named agents: `(opened: Any, choice: AgentChoice) -> RunSettings | None` returns the settings with
+    # those of the agent, or None if there is no agent of this name. Raises UnusableAgent. Blocks.
+    named_agent: str = ""
+
+    # The agents that API clients can name as a model: `(opened: Any) -> Sequence[str]`. Blocks.
+    agent_names: str = ""
 
     # Tools for every run: `(context: FeatureContext) -> Sequence[Tool]`.
     tools: str = ""

@@ -1,6 +1,6 @@
 """The names that `model` accepts: agents, and models that a feature answers for."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -40,7 +40,8 @@ class ModelNames(Struct, frozen=True):
     """All model names of a server: its agents, and the models of the resolvers."""
 
     options: ServerOptions
-    resolvers: Sequence[ModelResolver] = ()
+    resolvers: Sequence[ModelResolver]
+    named_agents: Callable[[], Awaitable[Sequence[str]]]  # besides those of every server
 
     def agents(self) -> list[str]:
         """Return the agent names to list."""
@@ -52,28 +53,32 @@ class ModelNames(Struct, frozen=True):
         """Return whether the name runs an agent. Some do that aren't listed."""
         return name in AGENT_NAMES or name in self.agents()
 
-    def owner_of(self, name: str) -> str:
+    async def owner_of(self, name: str) -> str:
         """Return the model's owner; empty if the model is unknown."""
         if self.is_agent(name):
             return AGENT_OWNER
         resolver = self._resolver_of(name)
-        return resolver.owner if resolver else ""
+        if resolver is not None:
+            return resolver.owner
+        return AGENT_OWNER if name in await self.named_agents() else ""
 
-    def listed(self) -> dict[str, str]:
+    def listed(self, named: Sequence[str] = ()) -> dict[str, str]:
         """Return every name that can be listed, with its owner."""
-        agents = dict.fromkeys(self.agents(), AGENT_OWNER)
+        agents = dict.fromkeys([*self.agents(), *named], AGENT_OWNER)
         return agents | {
             name: one.owner for one in self.resolvers for name in one.listed() if name not in agents
         }
 
-    def insist_on_agent(self, name: str | None, request: Request) -> None:
+    async def insist_on_agent(self, name: str | None, request: Request) -> None:
         """Raise a Problem if a client names an agent that this server doesn't have."""
         if name and not is_hermes(request) and not self.is_agent(name):
-            raise self.not_found(name)
+            named = await self.named_agents()
+            if name not in named:
+                raise self.not_found(name, named)
 
-    def not_found(self, name: str) -> Problem:
+    def not_found(self, name: str, named: Sequence[str] = ()) -> Problem:
         """Return the error for an unknown model."""
-        known = ", ".join(list(self.listed())[:LISTED_IN_ERRORS_MAX])
+        known = ", ".join(list(self.listed(named))[:LISTED_IN_ERRORS_MAX])
         text = f"Model not found: {name[:100]}. This server has: {known}"
         return Problem(404, text, code="model_not_found", param="model")
 

@@ -63,6 +63,7 @@ class ChatStart(Struct, frozen=True, kw_only=True):
     model: str = ""
     mode: str = ""  # empty: the session's, or the configured one
     effort: str = ""
+    agent: str = ""
 
 
 def chat(flags: Mapping[str, object], start: ChatStart) -> int:
@@ -106,6 +107,7 @@ class ChatScreen:
         self.style = Style()
         self.model = start.model
         self.effort = start.effort  # for the next messages; empty: the target's
+        self._agent = start.agent  # for all messages; empty: none, unless a message names one
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.renderer = self._new_renderer(set())
@@ -152,9 +154,10 @@ class ChatScreen:
 
     def _settings(self) -> str:
         mode = f"mode {self.modes.shown}" if self.modes.shown else ""
+        agent = f"agent {safe_line(self._agent, 64)}" if self._agent else ""
         effort = f"effort {self.effort}" if self.effort else ""
         used = f"context {self.context.percent}" if self.context.percent else ""
-        return " · ".join(filter(None, (mode, effort, used)))
+        return " · ".join(filter(None, (agent, mode, effort, used)))
 
     def _live(self) -> str:
         return self.renderer.live() + self.renderer.pinned_lines()  # of the session that is open now
@@ -293,6 +296,7 @@ class ChatScreen:
             **({"plan_first": True} if self.renderer.is_planning else {}),
             **({} if self.session_id else self.modes.fields()),
             **({"reasoning_effort": self.effort} if self.effort else {}),
+            **({"agent": self._agent} if self._agent else {}),
             **(more or {}),
         }
         try:

@@ -6,6 +6,11 @@ FEATURE = Feature(
     name="delegation",
     run="run:RUN",
     tools="tools:tools",
+    opened="agents:open_library",
+    named_agent="agents:named_agent",
+    agent_names="agents:agent_names",
+    commands={"agents": "commands:agents_app"},
+    doctor="doctor:check_agents",
     terminal_commands={
         "/agents": SlashCommand(
             "show the session's sub-agents; /sessions ID opens one", "terminal_chat:agents"

@@ -6,7 +6,8 @@ finds the sub-agent that it made.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,29 +16,32 @@ from msgspec.structs import asdict, replace
 from holdfast import events as e
 from holdfast.agent.budgets import RunLimits
 from holdfast.agent.children import Children, NewChild, append, create, patiently
+from holdfast.agent.deps import AgentDeps
 from holdfast.agent.running_call import RunningCall
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
 from holdfast.events.modes import mode_set
+from holdfast.features.delegation.agents import AgentLibrary, NamedAgent, refreshed
 from holdfast.features.delegation.budgets import left_of, share_of
 from holdfast.features.delegation.tools import (
     ChildArgs,
     Delegate,
     DelegateArgs,
-    NamedAgent,
     NamedTask,
     StatusArgs,
     SteerArgs,
     TailArgs,
     WaitArgs,
+    delegate_among,
 )
 from holdfast.folds.child_lines import progress_line, tail_of
-from holdfast.folds.run import ChildState, Run
+from holdfast.folds.run import ChildState
 from holdfast.folds.session import Session, chat_of
-from holdfast.interfaces.feature import RecordedTool, RunContext, RunHooks
+from holdfast.interfaces.feature import DeclaringRun, RecordedTool, RunContext, RunHooks
 from holdfast.interfaces.ids import child_ids, message_of
 from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, IfSessionKnown, JournalError
 from holdfast.interfaces.tool import ToolResult
+from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import (
     CHILD_STATUS,
     CHILD_STEER,
@@ -113,7 +117,7 @@ class Delegation:
         return ToolResult(ended.result, ok=ended.outcome == "completed", blob=ended.blob)
 
     async def _reserved(
-        self, args: DelegateArgs, call: RunningCall, tools: Registry, *, tool: Delegate
+        self, args: NamedTask, call: RunningCall, tools: Registry, *, tool: Delegate
     ) -> ChildState | ToolResult:
         """The sub-agent with its budget reserved on the log; a result for the model if it can't be had."""
         if _depth(self._view.session) >= tool.depth_max:
@@ -130,7 +134,7 @@ class Delegation:
                     f"{tool.children_max} sub-agents are working, and that is the most. Wait for one "
                     f"with {CHILD_WAIT}, or stop one."
                 )
-            budget = self._share(args)
+            budget = self._share(args, settings.budget if args.agent else None)
             if budget is None:
                 return _not_started("Nothing is left of the budget, so no sub-agent can be started.")
             ids = child_ids(call.effect_key)
@@ -188,7 +192,8 @@ class Delegation:
         store, session_id = self._deps.store, self._log.session_id
         await patiently(self._deps, lambda: self._view.catch_up(store, session_id))
 
-    def _share(self, args: DelegateArgs) -> Budget | None:
+    def _share(self, args: DelegateArgs, most: Budget | None) -> Budget | None:
+        """The budget that the sub-agent gets: no more than its agent may have; None if nothing is left."""
         run = self._view.run(self._log.run_id)
         limits = RunLimits.of(run, self._deps)
         left = left_of(limits.shared, limits.spent(self._log.now_ms()))
@@ -201,13 +206,15 @@ class Delegation:
             if call.own_tool == DELEGATE and call.asked.tool_call_id not in begun
         ]
         wanted = Budget(**asdict(args.budget)) if args.budget is not None else None
+        if most is not None:
+            wanted = most if wanted is None else wanted.within(most)
         return share_of(left, wanted, sharers=len(sharers))
 
-    def _settings(self, args: DelegateArgs, tools: Registry, agents: Mapping[str, NamedAgent]) -> RunSettings:
+    def _settings(self, args: NamedTask, tools: Registry, agents: Mapping[str, NamedAgent]) -> RunSettings:
         """Return the settings of the sub-agent's run, with no more rights than this run."""
         run = self._view.run(self._log.run_id)
         own = run.settings
-        if isinstance(args, NamedTask):
+        if agents:
             named = agents[args.agent]
             return replace(
                 own,
@@ -225,6 +232,12 @@ class Delegation:
             allowed = tuple(names)  # sub-agents get no tool that the client replaced
         else:
             allowed = own.tools
+        if args.agent:
+            given = replace(
+                own, model=args.target, instructions=args.instructions, tools=allowed, budget=None
+            )
+            found = self._agent(args.agent, own).applied(replace(given, **_OWN_REQUEST))
+            return replace(found, model=found.model or own.model)
         return replace(
             own,
             model=args.target or own.model,
@@ -232,6 +245,12 @@ class Delegation:
             tools=allowed,
             **_OWN_REQUEST,
         )
+
+    def _agent(self, name: str, own: RunSettings) -> NamedAgent:
+        agents = _agents(self._deps, own)
+        if name not in agents:
+            raise BadArguments(f"There is no agent {name!r}. There are: {', '.join(agents) or 'none'}.")
+        return agents[name]
 
     async def _create(self, state: ChildState, args: DelegateArgs) -> None:
         session, started = self._view.session, state.started
@@ -388,19 +407,30 @@ def _depth(session: Session) -> int:
     return session.parent.depth if session.parent is not None else 0
 
 
-def _task(tool: Delegate, args: Mapping[str, object]) -> DelegateArgs:
+def _task(tool: Delegate, args: Mapping[str, object]) -> NamedTask:
     """Return the task; the tool has checked the name of an agent that is described in advance."""
     if not tool.agents:
-        return parsed(DelegateArgs, args)
+        return parsed(NamedTask, args)
     return NamedTask(task=str(args["task"]), agent=str(args["agent"]))
 
 
-def _unused_tools(_: Run, session: Session, tools: Registry) -> Sequence[str]:
-    """The verbs are for sub-agents in the background, so they come once there is one."""
-    tool = tools.get(DELEGATE)
-    if isinstance(tool, Delegate) and _depth(session) >= tool.depth_max:
-        return CHILD_TOOLS
-    return () if any(child.started.background for child in session.children.values()) else CHILD_VERBS
+def _declared_tools(now: DeclaringRun) -> Mapping[str, ToolSpec | None]:
+    """List the named agents. The verbs are for sub-agents in the background, so they come with the first."""
+    tool = now.tools.get(DELEGATE)
+    if isinstance(tool, Delegate) and _depth(now.session) >= tool.depth_max:
+        return dict.fromkeys(CHILD_TOOLS)
+    has_background = any(child.started.background for child in now.session.children.values())
+    declared: dict[str, ToolSpec | None] = {} if has_background else dict.fromkeys(CHILD_VERBS)
+    agents = _agents(now.deps, now.run.settings)
+    if agents and isinstance(tool, Delegate) and not tool.agents:
+        declared[DELEGATE] = delegate_among(tool, agents)
+    return declared
+
+
+def _agents(deps: AgentDeps, settings: RunSettings) -> Mapping[str, NamedAgent]:
+    """The named agents for a run with these settings."""
+    library: AgentLibrary | None = deps.features.get("delegation")
+    return {} if library is None else library.known(Path(settings.workspace or deps.workspace))
 
 
 def _recorded_tools(context: RunContext) -> Mapping[str, RecordedTool]:
@@ -415,4 +445,4 @@ def _recorded_tools(context: RunContext) -> Mapping[str, RecordedTool]:
     }
 
 
-RUN = RunHooks(unused_tools=_unused_tools, recorded_tools=_recorded_tools)
+RUN = RunHooks(context=refreshed, declared_tools=_declared_tools, recorded_tools=_recorded_tools)

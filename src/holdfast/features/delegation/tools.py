@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
+from holdfast.features.delegation.agents import NamedAgent
 from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import (
     CHILD_STATUS,
     CHILD_STEER,
@@ -64,15 +66,6 @@ class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outlives_stop: Annotated[
         bool, Meta(description="In the background: keep running if this run is stopped.")
     ] = False
-
-
-class NamedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A sub-agent that is described in advance; its tools are the only ones it has."""
-
-    description: str
-    instructions: str = ""
-    tools: tuple[str, ...] = ()
-    model: str = ""  # a target; empty is the parent's
 
 
 class NamedTask(DelegateArgs, frozen=True):
@@ -151,14 +144,28 @@ class Delegate(ChildTool):
     ) -> None:
         traits = ToolTraits(idempotent=True, parallel_safe=True, place="anywhere")
         super().__init__(DELEGATE, description, args=args, traits=traits)
+        self.args_type = args if agents else NamedTask
         self.agents = agents  # if any, there are no others
         self.children_max = children_max  # how many sub-agents of a session work at once
         self.depth_max = depth_max  # how many levels of sub-agents there are
 
 
+def delegate_among(tool: Delegate, agents: Mapping[str, NamedAgent]) -> ToolSpec:
+    """Return the declaration of the tool with these agents to choose from."""
+    names = Annotated[
+        str,
+        Meta(description="One of the agents. Default: one like you.", extra_json_schema={"enum": [*agents]}),
+    ]
+    args = msgspec.defstruct("DelegateArgs", [("agent", names, "")], bases=(DelegateArgs,), frozen=True)
+    return spec_of(DELEGATE, f"{tool.spec.description} Agents:\n{_described(agents)}", args=args)
+
+
+def _described(agents: Mapping[str, NamedAgent]) -> str:
+    return "\n".join(f"- {name}: {agent.description}" for name, agent in agents.items())
+
+
 def delegate_to(agents: Mapping[str, NamedAgent]) -> Delegate:
     """Return the tool that delegates to these agents alone."""
-    described = "\n".join(f"- {name}: {agent.description}" for name, agent in agents.items())
     args = msgspec.defstruct(
         "DelegateArgs",
         [
@@ -170,7 +177,7 @@ def delegate_to(agents: Mapping[str, NamedAgent]) -> Delegate:
     )
     return Delegate(
         "Delegate a self-contained task to one of these agents, and get its answer. It can't see this "
-        f"conversation. Calls in one answer run concurrently.\n{described}",
+        f"conversation. Calls in one answer run concurrently.\n{_described(agents)}",
         args=args,
         agents=agents,
     )

@@ -89,7 +89,7 @@ class OpenAIChatRoutes:
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
         ignored = await ignored_fields(body, CHAT)
-        self._names.insist_on_agent(wanted.model, request)
+        await self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:

@@ -42,7 +42,7 @@ class OpenAIModelRoutes:
 
     async def list(self, request: Request) -> Response:
         """GET /v1/models; for Anthropic's clients in its shape, without agents, which they can't run."""
-        listed = self._names.listed()
+        listed = self._names.listed(await self._names.named_agents())
         if "anthropic-version" in request.headers:
             models = tuple(
                 _shown_to_anthropic(name) for name, owner in listed.items() if owner != AGENT_OWNER
@@ -56,7 +56,7 @@ class OpenAIModelRoutes:
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
         name: str = request.path_params["model"]
-        owner = self._names.owner_of(name)
+        owner = await self._names.owner_of(name)
         by_anthropic = "anthropic-version" in request.headers
         if not owner or (by_anthropic and owner == AGENT_OWNER):
             raise self._names.not_found(name)

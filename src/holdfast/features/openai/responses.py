@@ -87,7 +87,7 @@ class OpenAIResponsesRoutes:
         deps = self._deps
         wanted = await parsed(body, deps.limits, ResponsesRequest)
         ignored = await ignored_fields(body, RESPONSES)
-        self._names.insist_on_agent(wanted.model, request)
+        await self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:

@@ -14,6 +14,7 @@ from holdfast.server.access.middleware import too_large
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.model_names import ModelNames, ModelResolver
 from holdfast.server.routing import Endpoint
+from holdfast.server.runs.requests import agent_names
 from holdfast.server.transport.encodings import read_decoded
 
 RESOLVERS: tuple[type[ModelResolver], ...] = tuple(
@@ -29,7 +30,7 @@ class SharedRoutes:
         self.repeats = Repeats(parts.deps.clock)
         self._limits = parts.deps.limits
         self._resolvers = [parts.routes(one) for one in RESOLVERS]
-        self.names = ModelNames(parts.deps.options, self._resolvers)
+        self.names = ModelNames(parts.deps.options, self._resolvers, partial(agent_names, parts.deps))
 
     def of(self, agent: AgentEndpoint) -> Endpoint:
         """Return an endpoint that calls `agent` if no resolver answers."""

@@ -51,7 +51,7 @@ class OpenAIContextRoutes:
         """POST /v1/responses/input_tokens for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, InputTokensRequest)
-        self._names.insist_on_agent(wanted.model, request)
+        await self._names.insist_on_agent(wanted.model, request)
         session_id = wanted.conversation_name
         given = await self._given(wanted.input, wanted.previous_response_id or "", session_id=session_id)
         brought = {
@@ -80,7 +80,7 @@ class OpenAIContextRoutes:
         """POST /v1/responses/compact for an agent: a separate run in a new session."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, CompactResponseRequest)
-        self._names.insist_on_agent(wanted.model, request)
+        await self._names.insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:

@@ -1,6 +1,6 @@
 """Plans and goals in a run: the tools update_plan and finish_goal, plan mode, and the end of the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from holdfast import events as e
 from holdfast.agent.policy import mode_in
@@ -9,13 +9,12 @@ from holdfast.features.plans.folds import is_planning, plan_state, plan_text, st
 from holdfast.features.plans.goals import after_answer, missing_evidence
 from holdfast.features.plans.tools import FinishGoalArgs, UpdatePlanArgs
 from holdfast.folds.run import AskStatus, Run
-from holdfast.folds.session import Session
-from holdfast.interfaces.feature import InLoopTool, RunContext, RunHooks
+from holdfast.interfaces.feature import DeclaringRun, InLoopTool, RunContext, RunHooks
 from holdfast.interfaces.tool import ToolResult
+from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.policy.verdicts import Deny, deny_unattended
 from holdfast.tools.arguments import arguments_hash, parsed
-from holdfast.tools.registry import Registry
 from holdfast.values import Action, PlanStep, RunSettings
 
 PLAN_FIRST = (
@@ -107,6 +106,7 @@ class Plans:
         """Whether the plan ends plan mode: that of the run or, unless it's a sub-agent's, of the session."""
         session = self._view.session
         in_plan_mode = session.parent is None and mode_in(self._judge, session, run.settings) == "plan"
+        in_plan_mode = in_plan_mode and run.settings.mode != "plan"  # it only reads, whatever is accepted
         return in_plan_mode or is_planning(run)
 
     async def finish(self, asked: e.ToolAsked) -> ToolResult:
@@ -142,8 +142,8 @@ def _only_reads(run: Run) -> str:
     return STILL_PLANNING if is_planning(run) else ""
 
 
-def _unused_tools(run: Run, _session: Session, _tools: Registry) -> Sequence[str]:
-    return () if run.settings.goal and not is_planning(run) else (FINISH_GOAL,)
+def _declared_tools(now: DeclaringRun) -> Mapping[str, ToolSpec | None]:
+    return {} if now.run.settings.goal and not is_planning(now.run) else {FINISH_GOAL: None}
 
 
 def _tools(context: RunContext) -> Mapping[str, InLoopTool]:
@@ -154,7 +154,7 @@ def _tools(context: RunContext) -> Mapping[str, InLoopTool]:
 RUN = RunHooks(
     instructions=mode_instructions,
     only_reads=_only_reads,
-    unused_tools=_unused_tools,
+    declared_tools=_declared_tools,
     tools=_tools,
     may_end=after_answer,
 )

@@ -52,6 +52,7 @@ from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.model_names import AGENT_NAMES, AGENT_ON, ModelNames, ModelResolver, is_hermes
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
+from holdfast.server.runs.requests import agent_names
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.server.transport.encodings import read_decoded
 from holdfast.targets import Target, Wire
@@ -122,7 +123,7 @@ class RelayRoutes(ModelResolver):
         self._detached = DetachedCalls(deps.clock, join_s=options.join_s)
         targets = deps.options.call_targets if deps.options.calls is not None else ()
         self._relayed = RelayNames(targets, options.models)
-        self._names = ModelNames(deps.options, (self,))
+        self._names = ModelNames(deps.options, (self,), partial(agent_names, deps))
         self._headers_up = HeadersUp(options.headers)
         self._via = f"holdfast {secrets.token_hex(8)}"  # so that a loop is noticed
         self._times = RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s)
@@ -162,7 +163,7 @@ class RelayRoutes(ModelResolver):
     async def _check_agent_request(self, request: Request, body: bytes, name: str | None) -> None:
         """Raise a Problem for a request that no agent can answer."""
         await _off_loop(check_one_model, body)
-        self._names.insist_on_agent(name, request)
+        await self._names.insist_on_agent(name, request)
         try:
             check_scope(request.scope, "chat")
         except Problem:

@@ -11,7 +11,7 @@ from holdfast.features.memory.memories import skills_scope
 from holdfast.features.skills.bodies import SkillList, SkillListed, SkillShown
 from holdfast.features.skills.library import FoundSkills, Skill
 from holdfast.features.skills.run import library_of, skills_now
-from holdfast.features.skills.skill_file import BadSkill, is_skill_name, parse_skill
+from holdfast.features.skills.skill_file import BadSkill, parse_skill
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request
@@ -70,8 +70,10 @@ def _about(skill: Skill) -> dict[str, Any]:
 
 def check_skill(name: str, text: str) -> None:
     """Raise a Problem unless this is a skill's text, or empty, and its name."""
+    from holdfast.tools.files.yaml_text import is_plain_name  # takes a while, and few change skills
+
     try:
-        if not is_skill_name(name) or (text.strip() and parse_skill(text).name != name):
+        if not is_plain_name(name) or (text.strip() and parse_skill(text).name != name):
             raise bad_request("'document' must be the name of the skill in 'text'", param="document")
     except BadSkill as error:
         raise bad_request(f"'text' isn't a valid skill: {error}", param="text") from error

@@ -1,15 +1,12 @@
 """SKILL.md in the open format: a few fields in front, and instructions below them."""
 
-import re
 from typing import cast
 
 from msgspec import Struct, field
 
-NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
 FILE_CHARS_MAX = 100_000
 SKILL_FILE = "SKILL.md"
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class BadSkill(Exception):
@@ -32,14 +29,18 @@ def parse_skill(text: str) -> SkillText:
     """The skill in this text; raises BadSkill."""
     if len(text) > FILE_CHARS_MAX:
         raise BadSkill(f"it has more than {FILE_CHARS_MAX:,} characters")
-    from holdfast.tools.files.yaml_text import BadYaml, front_matter  # takes a while, and few read skills
+    from holdfast.tools.files.yaml_text import (  # takes a while, and few read skills
+        BadYaml,
+        front_matter,
+        is_plain_name,
+    )
 
     try:
         fields, body = front_matter(text)
     except BadYaml as error:
         raise BadSkill(f"it {error}") from error
     name, description = _text(fields, "name"), _text(fields, "description")
-    if not is_skill_name(name):
+    if not is_plain_name(name):
         raise BadSkill("`name` must be 1 to 64 characters of a-z, 0-9 and single hyphens")
     if not 0 < len(description) <= DESCRIPTION_CHARS_MAX:
         raise BadSkill(f"`description` must have 1 to {DESCRIPTION_CHARS_MAX:,} characters")
@@ -54,11 +55,6 @@ def parse_skill(text: str) -> SkillText:
         allowed_tools=_text(fields, "allowed-tools"),
         metadata={str(key): str(value) for key, value in known.items()},
     )
-
-
-def is_skill_name(name: str) -> bool:
-    """Whether a skill can have this name."""
-    return len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
 
 
 def skill_file(name: str, description: str, body: str) -> str:

@@ -1,14 +1,20 @@
 """The bodies that start runs: what they may contain, and the message they become."""
 
-from collections.abc import Iterable
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.api.runs import ROLES, BudgetRequest, HistoryItem, ModelOptions, RawInput, RunRequest
-from holdfast.catalog import absent_feature
+from holdfast.catalog import FEATURES, absent_feature
+from holdfast.interfaces.feature import AgentChoice, Feature, UnusableAgent
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.contents import Attached, content_of, parts_in
+from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import (
@@ -29,6 +35,8 @@ from holdfast.values import (
 METADATA_KEYS_MAX = 64
 ORIGINS = PEOPLE_SOURCES | {ONE_SHOT}
 BUDGET_MAX = 1e15  # a larger value is a mistake
+_NAMING: tuple[Feature, ...] = tuple(one for one in FEATURES.values() if one.named_agent)
+_MENTION = re.compile(r"@([a-z0-9]+(?:-[a-z0-9]+)*)\s")
 
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> IncomingMessage:
@@ -73,6 +81,7 @@ def settings_of(body: RunRequest) -> RunSettings:
     if (absent := absent_feature(body)) is not None:
         raise bad_request(absent[1], param=absent[0])
     return RunSettings(
+        agent=body.agent or "",
         model=body.model or "",
         instructions=body.instructions or "",
         workspace=body.workspace or "",
@@ -191,3 +200,63 @@ def too_many_parts(limits: Limits, *, param: str) -> Problem:
     return bad_request(
         f"'{param}' has more than {limits.content_parts_max} parts", param=param, code="too_many_parts"
     )
+
+
+async def agent_names(deps: RouteDeps) -> Sequence[str]:
+    """Return the agents that API clients can name as a model."""
+    opened = deps.agent.features
+    listing = [(one, opened[one.name]) for one in _NAMING if one.name in opened]
+    return await asyncio.to_thread(
+        lambda: [name for feature, library in listing for name in feature.part(feature.agent_names)(library)]
+    )
+
+
+async def with_agent(deps: RouteDeps, message: IncomingMessage) -> IncomingMessage:
+    """Return the message with the settings of the agent that it names, if any; raises a Problem.
+
+    People can name the agents of the workspace, and mention one as @name in front of the text. API clients
+    have the user's own agents, also as a model.
+    """
+    settings, is_person = message.settings, message.source in PEOPLE_SOURCES
+    if settings.purpose != "answer":
+        return message
+    if is_person and (mention := _MENTION.match(message.text)):
+        found = await _with(deps, message, mention[1])
+        if found is not None:
+            # As a steering message, it would become part of a run with other settings.
+            return replace(message, settings=found, when_busy="queue")
+    if settings.agent:
+        found = await _with(deps, message, settings.agent)
+        if found is None:
+            text = f"There is no agent {settings.agent[:100]!r}. holdfast agents lists them"
+            raise bad_request(text, param="agent", code="agent_not_found")
+        return replace(message, settings=found)
+    if not is_person and settings.model and not _is_model(deps, settings.model):
+        unnamed = replace(message, settings=replace(settings, model=""))
+        found = await _with(deps, unnamed, settings.model)
+        return message if found is None else replace(message, settings=found)
+    return message
+
+
+async def _with(deps: RouteDeps, message: IncomingMessage, name: str) -> RunSettings | None:
+    """Return the message's settings with those of the agent, or None if there is none; raises a Problem."""
+    is_here = message.source in PEOPLE_SOURCES or message.source == ONE_SHOT
+    workspace = Path(message.settings.workspace or deps.agent.workspace) if is_here else None
+    choice = AgentChoice(name, replace(message.settings, agent=""), workspace)
+    opened = deps.agent.features
+
+    def chosen() -> RunSettings | None:
+        tried = (one.part(one.named_agent)(opened[one.name], choice) for one in _NAMING if one.name in opened)
+        return next((found for found in tried if found is not None), None)
+
+    try:
+        return await asyncio.to_thread(chosen)
+    except UnusableAgent as error:
+        raise bad_request(str(error), param="agent", code="agent_unusable") from error
+
+
+def _is_model(deps: RouteDeps, name: str) -> bool:
+    from holdfast.server.model_names import AGENT_NAMES  # only OpenAI's clients name one that isn't a target
+
+    is_target = any(name in {one.name, one.model} for one in deps.options.targets())
+    return is_target or name in {*AGENT_NAMES, deps.options.model}

@@ -43,6 +43,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         last_event_id=run.last_seq,
         output=fold.output,
         usage=usage_of(run) if run.outcome is not None or run.usage.output_tokens else None,
+        agent=run.settings.agent,
         metadata=run.settings.metadata,
         gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
         outcome=run.outcome,

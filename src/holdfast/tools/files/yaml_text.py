@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 NESTED_MAX = 8
 FRONT_CHARS_MAX = 8_000
+NAME_CHARS_MAX = 64
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 
 
@@ -32,6 +34,11 @@ def front_matter(text: str) -> tuple[dict[str, object], str]:
         raise BadYaml("has front matter that isn't a mapping of names to values")
     named = {str(key): value for key, value in cast("dict[object, object]", fields).items()}
     return named, text[found.end() :].strip()
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a file with front matter can have this name."""
+    return len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
 
 
 def parse_yaml(text: str, loader: type[yaml.BaseLoader | yaml.SafeLoader], *, chars_max: int) -> object:
