@@ -28,6 +28,7 @@ SHELL = (
     *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
 )
 TRIGGERS = (DOCS / "automations.md", DOCS / "recipes" / "nightly-report.md")
+AGENTS = DOCS / "agents.md"
 REVIEW = DOCS / "recipes" / "pr-review.md"
 PYTHON = (ROOT / "README.md", DOCS / "python.md")
 TOOL = DOCS / "tutorials.md"
@@ -111,6 +112,11 @@ async def test_the_shell_blocks_about_triggers_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.release
+async def test_the_shell_blocks_about_named_agents_run(tmp_path: Path) -> None:
+    await run_blocks([AGENTS], tmp_path)
+
+
+@pytest.mark.release
 async def test_the_review_of_a_pull_request_runs(tmp_path: Path) -> None:
     for command in ("init", "add .", "commit --allow-empty -m one", "commit --allow-empty -m two"):
         who = ("-c", "user.name=n", "-c", "user.email=e@example.com")
@@ -123,7 +129,7 @@ async def test_the_review_of_a_pull_request_runs(tmp_path: Path) -> None:
 def test_every_block_is_run_or_says_why_not() -> None:
     """A block in another spelling of its language would be skipped, so there's one spelling of each."""
     run = {
-        "sh": {*SHELL, *TRIGGERS, REVIEW},
+        "sh": {*SHELL, *TRIGGERS, AGENTS, REVIEW},
         "python": {*PYTHON, TOOL, DOCS / "guard.md"},
     }  # tests/guard has the last
     for page in PAGES:
