@@ -1505,6 +1505,30 @@ export interface GoalContinued {
   readonly told: string;
 }
 
+/** A hook is about to start. After this, its effect may have happened. */
+export interface HookStarted {
+  readonly type: "hook.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly hook_call_id: string;
+  readonly hook: string;
+  readonly on: string;
+  readonly tool_call_id?: string;
+  readonly is_workspace?: boolean;
+}
+
+/** A hook has ended. `unknown` means that the server stopped while it ran. */
+export interface HookEnded {
+  readonly type: "hook.ended";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly hook_call_id: string;
+  readonly hook: string;
+  readonly outcome: "denied" | "failed" | "finished" | "garbled" | "late" | "stopped" | "unknown";
+  readonly reason?: string;
+  readonly ms?: number;
+}
+
 export type Part = TextPart | ImagePart | FilePart;
 
 /** What can happen. */
@@ -1616,7 +1640,9 @@ export type AnyEvent =
   | TriggerRunEnded
   | TriggerGaveUp
   | PlanUpdated
-  | GoalContinued;
+  | GoalContinued
+  | HookStarted
+  | HookEnded;
 
 /** An event at its place in the log. */
 export type LogRecord = AnyEvent & { readonly seq: number };

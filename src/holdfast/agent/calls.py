@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent import run_hooks
 from holdfast.agent.asks import Asks
 from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.deps import AgentDeps
@@ -184,6 +185,7 @@ class ToolCalls:
             self._ended(call, result)  # what it did is known
             raise
         self._ended(call, shown)
+        await run_hooks.after_result(self._context, call.asked, shown)
         return result.ending != "expired" or self._deps.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
@@ -209,10 +211,11 @@ class ToolCalls:
         try:
             insist_on_arguments(tool, asked.args)
             if (in_loop := self._in_loop.get(asked.name)) is not None:
-                return await in_loop(asked)
+                return await run_hooks.narrow(self._context, asked) or await in_loop(asked)
             if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
                 return refused
-            return await self._run(call, tool, ordinal=ordinal)
+            denied = await run_hooks.narrow(self._context, asked)
+            return denied or await self._run(call, tool, ordinal=ordinal)
         except (BadArguments, WorkspaceMoved) as error:
             return _not_run(str(error))
 
@@ -385,8 +388,7 @@ class ToolCalls:
     async def _run(self, call: CallState, tool: Tool, *, ordinal: int) -> ToolResult:
         asked, run = call.asked, self._view.run(self._log.run_id)
         key = effect_key(run.run_id, run.turns, ordinal=ordinal, tool=asked.name, args=asked.args)
-        if call.started is not None:
-            key = call.started.effect_key
+        key = key if call.started is None else call.started.effect_key
         await self._deps.drain.checkpoint(run.run_id)
         if not tool.traits.read_only:
             async with self._changing:

@@ -8,6 +8,7 @@ import asyncio
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.asks import Asks
 from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
@@ -16,14 +17,14 @@ from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overfl
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
-from holdfast.agent.run_hooks import may_end
+from holdfast.agent.run_hooks import begin, ending, may_end
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.system_context import CallContext
 from holdfast.agent.tool_set import declared_to, tool_facts, usable
 from holdfast.catalog import absent_feature
 from holdfast.folds.run import Run
-from holdfast.interfaces.feature import Continue
+from holdfast.interfaces.feature import Continue, RunContext
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.workspace_paths import WorkspaceMoved
 from holdfast.messages import (
@@ -61,6 +62,9 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     run = view.run(log.run_id)
     if (absent := absent_feature(run.settings)) is not None:
         return _without_feature(absent[1])
+    hooks = RunContext(view, log, Asks(view, log, deps), deps)
+    if (refused := await begin(hooks)) is not None:
+        return refused
     limits = RunLimits.of(run, deps)
     if run.settings.purpose == "compaction":
         turns = _compaction(view, log, deps)
@@ -68,8 +72,11 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
         _note_sources(view, log, opened.sources)
         turns = _turns(view, log, deps=deps, limits=limits, context=CallContext(view, log, deps, opened))
     if not limits.budget.minutes:
-        return await turns
-    return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
+        outcome = await turns
+    else:
+        outcome = await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
+    await ending(hooks, outcome)
+    return outcome
 
 
 async def _turns(

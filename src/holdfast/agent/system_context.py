@@ -126,7 +126,8 @@ class CallContext:
     async def note(self, run: Run, further: str) -> bool:
         """Record what has changed, and a further request to the model; False if there is neither."""
         earlier = [event for _, event in self.view.transcript.kept if isinstance(event, e.ContextNoted)]
-        is_first = not run.call_id and not any(event.run_id == run.run_id for event in earlier)
+        noted = any(event.run_id == run.run_id and event.message_id for event in earlier)
+        is_first = not run.call_id and not noted
         gone = {OUTAGE: BACK}
         texts = [text or gone.get(name) or GONE.format(name=name) for name, text in self._changed.items()]
         notes = [NOTE.format(changes="\n".join(texts))] if texts else []

@@ -81,6 +81,8 @@ def powers(loaded: Loaded) -> Iterator[str]:
         yield f"starts {' '.join(server.command)}" if server.command else f"calls tools at {server.url}"
         if server.env:
             yield f"sets {', '.join(server.env)} for {server.name}"
+    for hook in settings.hooks:
+        yield f"starts {' '.join(hook.command)} ({hook.on}), outside the sandbox"
     for channel in settings.channels:
         yield f"lets people talk to the agent on {channel.kind} (channel {channel.name})"
     yield from _of_server(loaded)

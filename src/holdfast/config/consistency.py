@@ -13,6 +13,7 @@ from holdfast.catalog import absent_features
 from holdfast.config.approvals import ApprovalSettings, RuleSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import (
+    HookSettings,
     McpOAuthSettings,
     McpSandboxSettings,
     McpServerSettings,
@@ -41,6 +42,7 @@ CALL_PATHS: Mapping[Wire, str] = {
     "anthropic": "/messages",
 }
 TEMPERATURE_MAX = 2.0
+HOOK_DEADLINE_S_MAX = 600
 _EFFORT = re.compile(r"[a-z0-9]{0,16}")
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -61,6 +63,8 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _mcp_server(settings)
         case ChannelSettings():
             yield from _channel(settings)
+        case HookSettings():
+            yield from hook_issues(settings)
         case SandboxSettings() | McpSandboxSettings():
             yield from _sandbox(settings)
         case Settings():
@@ -228,6 +232,16 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("env",), "only works with a command; use headers with a url")
     else:
         yield from _unusable(server)
+
+
+def hook_issues(hook: HookSettings) -> Iterator[ConfigIssue]:
+    """Check a hook, of the user or of a workspace."""
+    if not hook.command or not hook.command[0].strip():
+        yield ConfigIssue(("command",), "must start with the name of a program")
+    if not 0 < hook.deadline_s <= HOOK_DEADLINE_S_MAX:
+        yield ConfigIssue(("deadline_s",), f"must be more than 0 and at most {HOOK_DEADLINE_S_MAX}")
+    if hook.tools and hook.on in {"run_start", "run_end"}:
+        yield ConfigIssue(("tools",), f"doesn't work with {hook.on}")
 
 
 def _unusable(server: McpServerSettings) -> Iterator[ConfigIssue]:

@@ -498,6 +498,29 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     sandbox: McpSandboxSettings = McpSandboxSettings()
 
 
+class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[hooks]]: your programs that check tool calls and runs, or act on them."""
+
+    on: Annotated[
+        Literal["before_tool", "after_tool", "run_start", "run_end"], doc("When to start the program.")
+    ]
+    command: Annotated[
+        tuple[str, ...],
+        doc("Program and arguments. It starts in the folder `~/.config/holdfast`, outside the sandbox."),
+    ]
+    name: Annotated[str, doc("Name in messages. Default: the command.")] = ""
+    tools: Annotated[
+        tuple[str, ...],
+        doc("Only for these tools, such as `shell` or `mcp_*`. If empty, for all. Not for runs."),
+    ] = ()
+    deadline_s: Annotated[Seconds, doc("Time limit. Late `before_tool` and `run_start` hooks deny.")] = 10.0
+
+    @property
+    def shown_name(self) -> str:
+        """The name in messages."""
+        return self.name or " ".join(self.command)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be configured."""
 
@@ -513,6 +536,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     undo: UndoSettings = UndoSettings()
     mcp_servers: tuple[McpServerSettings, ...] = ()
     channels: tuple[ChannelSettings, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
 
     @property
     def data_dir(self) -> Path:

@@ -13,7 +13,7 @@ SourceKind: TypeAlias = Literal[
 ]
 
 LINE_CHARS_MAX = 2_000
-LISTED = {"targets": "target", "mcp_servers": "MCP server", "channels": "channel"}
+LISTED = {"targets": "target", "mcp_servers": "MCP server", "channels": "channel", "hooks": "hook"}
 
 
 class SettingSource(Struct, frozen=True):

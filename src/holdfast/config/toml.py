@@ -13,7 +13,7 @@ _KEY = re.compile(r"\s*[\w.\"'-]+\s*")
 _BARE_TEXT = re.compile(r"(\s*[\w.-]+\s*)=\s*[^\s\"'\[{#\d+-]")
 _BIG_WORD = re.compile(r"=\s*(?:True|False)\b")
 _CURLY = re.compile("[\u201c\u201d\u201e\u2018\u2019\u201a\xab\xbb]")
-_LISTS = ("targets", "mcp_servers", "channels", "approvals.rules")
+_LISTS = ("targets", "mcp_servers", "channels", "hooks", "approvals.rules")
 _SECOND_TIME = ("Cannot overwrite a value", "Duplicate inline table key")
 
 TEXT_CHARS_MAX = 256 * 1024

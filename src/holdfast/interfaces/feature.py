@@ -146,7 +146,7 @@ class DeclaringRun(Struct, frozen=True):
 class RunHooks(Struct, frozen=True, kw_only=True):
     """A feature's hooks in every run. They run in catalog order, and may run again after a crash.
 
-    All but `context`, `tools`, `recorded_tools`, `before_change` and `after_turn` are pure functions.
+    Those that aren't async are pure functions, except `tools` and `recorded_tools`.
     """
 
     # Called when a run that answers begins or resumes. It may read logs, from a cache. The reader that it
@@ -171,6 +171,20 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # Tools that use the log as well, but are judged and recorded like any other call. Their effects are on
     # logs, under the call's effect key, so none is unknown after a crash.
     recorded_tools: "Callable[[RunContext], Mapping[str, RecordedTool]] | None" = None
+
+    # Called when a run begins or resumes, before its first model call. Return its outcome, or None to let it
+    # work.
+    begin: "Callable[[RunContext], Awaitable[Outcome | None]] | None" = None
+
+    # Called directly before a tool call starts, after any approval. It can only tighten the verdict: return
+    # why the call is denied, or empty.
+    narrow: "Callable[[RunContext, ToolAsked], Awaitable[str]] | None" = None
+
+    # Called with the result of a tool call that began, in the step that appends it.
+    after_result: "Callable[[RunContext, ToolAsked, ToolResult], Awaitable[None]] | None" = None
+
+    # Called when a run has an outcome, and again before it ends: then with the seconds it may take.
+    ending: "Callable[[RunContext, Outcome, float | None], Awaitable[None]] | None" = None
 
     # Called before each tool call that isn't read-only, one at a time. Returns whether it can be undone. In
     # `edits`, also called with the edit, before its verdict.

@@ -25,7 +25,7 @@ _FOLDERS = frozenset((
     ".kilocode", ".aiassistant", ".zencoder", ".copilot", ".semaphore", ".teamcity", ".buddy", ".builds",
     ".tekton", ".harness", ".dagger", ".azure-pipelines", ".azuredevops", ".gitpod", ".idx", ".codesandbox",
     ".nova", ".theia", ".helix", ".mvn", ".fossil-settings", ".flox",
-    ".ipython", ".amp",
+    ".ipython", ".amp", ".holdfast",
 ))
 # Folders that count only in this place.
 _TREES = (

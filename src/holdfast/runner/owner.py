@@ -21,7 +21,7 @@ from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import run_agent
 from holdfast.agent.offers import missing, names_in, needs_of
 from holdfast.agent.policy import mode_limit
-from holdfast.agent.run_hooks import after_turn
+from holdfast.agent.run_hooks import after_turn, ending
 from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.agent.running_call import stopped
 from holdfast.agent.shared_fold import SharedFold
@@ -60,7 +60,7 @@ from holdfast.values import (
 _log = logging.getLogger(__name__)
 
 RESUMPTIONS_MAX = 3
-AFTER_TURN_S = 5.0  # how long the features' work after the last turn can delay the end of a run
+AFTER_TURN_S = 5.0  # how long each feature's work after the last turn can delay the end of a run
 
 
 class SessionOwner:
@@ -479,6 +479,7 @@ class SessionOwner:
         await self.view.settled(log)
         context = RunContext(self.view, log, Asks(self.view, log, self._deps), self._deps)
         await after_turn(context, seconds=AFTER_TURN_S)
+        await ending(context, outcome, seconds=AFTER_TURN_S)
         for ask_id, ask in run.asks.items():
             if ask.state == "open":
                 closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)

@@ -46,6 +46,7 @@ class Command(Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     pass_fds: tuple[int, ...] = ()
     confinement: "Confinement | None" = None  # None: without a sandbox
+    errors_fd: int = subprocess.STDOUT  # where its error output goes
 
     @property
     def is_owned(self) -> bool:
@@ -249,7 +250,6 @@ def started(
     *,
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.PIPE,
-    stderr: int = subprocess.STDOUT,
     lifetime: Lifetime = "with_server",
     report: StartReport | None = None,
 ) -> "subprocess.Popen[bytes]":
@@ -279,7 +279,7 @@ def started(
                 env=launch.environment,
                 stdin=fed,
                 stdout=stdout,
-                stderr=stderr,
+                stderr=command.errors_fd,
                 bufsize=0,
                 start_new_session=True,
                 pass_fds=(*command.pass_fds, *launch.pass_fds),

@@ -141,6 +141,19 @@ class Shell(Tool):
         confinement = self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
         return confinement.noting_hosts() if confinement and may_install(given.command) else confinement
 
+    def program(self, command: Command, workspace: Path, *, in_sandbox: bool) -> ConfinedRun | None:
+        """Return a run of this program with the tool's environment; None if there is no sandbox. Blocks."""
+        world, confinement = self._world, None
+        if in_sandbox and world.confiner is not None:
+            confinement = world.confiner.confinement(workspace, cwd=command.cwd)
+        if in_sandbox and confinement is None:
+            return None
+        watchdog = world.watchdog
+        own = watchdog.environment_in(workspace) if watchdog is not None else {}
+        environment = {**world.environment, **own, **command.environment}
+        command = replace(command, environment=environment, confinement=confinement)
+        return ConfinedRun(command, protected=world.protected, resolve=world.resolve)
+
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ShellArgs, args)
