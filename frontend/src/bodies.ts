@@ -1694,4 +1694,26 @@ export interface BudgetShown {
   readonly resets_at: number;
 }
 
+/** The commands that users wrote, and why other files aren't used, by path. */
+export interface CommandList {
+  readonly object: "list";
+  readonly data: readonly CommandListed[];
+  readonly problems?: Readonly<Record<string, string>>;
+}
+
+/** A command. Its name has no slash. */
+export interface CommandListed {
+  readonly name: string;
+  readonly description: string;
+  readonly argument_hint: string;
+  readonly origin: "own" | "workspace";
+}
+
+/** The message to send, and the settings of its run. Nothing was run or sent. */
+export interface CommandExpanded {
+  readonly text: string;
+  readonly model?: string;
+  readonly plan_first?: boolean;
+}
+
 export type OpenAsk = OpenApproval | OpenQuestion;

@@ -165,6 +165,8 @@ type Unseen =
   | e.MemoryProposed
   | e.MemoryWritten
   | e.MemoryRejected
+  | e.HookStarted
+  | e.HookEnded
   | InOtherLogs;
 
 function take(view: View, seq: number, event: e.AnyEvent): void {

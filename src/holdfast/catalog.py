@@ -55,6 +55,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("delegation", run_settings=("agent",)),
     Shipped("plans", run_settings=("plan_first", "goal")),
     Shipped("hooks", settings=("hooks",)),
+    Shipped("commands"),
 )
 # Sources of logs that aren't conversations, so session lists and searches exclude them.
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)

@@ -25,7 +25,8 @@ from holdfast.testing import ScriptedModel
 
 SHELL = (
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes", "hooks")),
+    *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
+    *(DOCS / f"{name}.md" for name in ("hooks", "custom-commands")),
 )
 TRIGGERS = (DOCS / "automations.md", DOCS / "recipes" / "nightly-report.md")
 AGENTS = DOCS / "agents.md"

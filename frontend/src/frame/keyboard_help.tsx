@@ -1,5 +1,6 @@
 /** The help that "?" and "/help" open: every command and every shortcut. */
 import type { JSX } from "preact";
+import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { Icon } from "../icons.tsx";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
@@ -17,7 +18,7 @@ export function KeyboardHelp(): JSX.Element {
     <Dialog title="Commands and shortcuts" onClose={close}>
       <h3 class="section-name">Commands</h3>
       <dl class="shortcuts">
-        {commands().map(([name, words]) => (
+        {[...commands(), ...useOwnCommands(true)].map(([name, words]) => (
           <div key={name} class="shortcut">
             <dt>{words.charAt(0).toUpperCase() + words.slice(1)}</dt>
             <dd>

@@ -20,6 +20,7 @@ export async function send(
   mode: SendMode = "queue",
   here: Pick<OpenSession, "id"> | null = session.value,
   way: SendWay = "",
+  model: string = settings.value.model,
 ): Promise<Result<Started>> {
   const one: Pending = {
     client_id: newId("cli_"),
@@ -27,7 +28,7 @@ export async function send(
     text,
     parts,
     mode,
-    model: settings.value.model,
+    model,
     effort: settings.value.effort,
     way,
     permission: here === null ? nextMode.value : "",

@@ -1,6 +1,7 @@
 /** What can be written instead of a message, shown to whoever begins with a slash. */
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { dialog } from "../frame/ui.ts";
 import { isComposing } from "../keys.ts";
 import { saveDraft } from "../state.ts";
@@ -15,8 +16,12 @@ interface Props {
 
 export function CommandHints({ draft, canCompact }: Props): JSX.Element | null {
   const list = useRef<HTMLUListElement>(null);
-  const found = /^\/\w*$/.test(draft)
-    ? commands().filter(([name]) => name.startsWith(draft) && (canCompact || name !== "/compact"))
+  const isCommand = /^\/[\w-]*$/.test(draft);
+  const own = useOwnCommands(isCommand);
+  const found = isCommand
+    ? [...commands(), ...own].filter(
+        ([name]) => name.startsWith(draft) && (canCompact || name !== "/compact"),
+      )
     : [];
   const first = found[0]?.[0] ?? "";
   useFieldKeys(list, first);

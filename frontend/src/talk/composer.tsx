@@ -89,7 +89,8 @@ export function Composer(): JSX.Element {
     }
     const isKnown = commands().some(([name]) => name === command);
     if (command !== "" && !isKnown && held !== words) {
-      setHeld(words);
+      const isOwn = parts?.sendOwnCommand(command, rest, run === null ? "queue" : mode);
+      void Promise.resolve(isOwn).then((isSent) => isSent || setHeld(words));
       return;
     }
     setHeld("");
@@ -108,11 +109,11 @@ export function Composer(): JSX.Element {
     const isSaidIn = isPlan || isGoal;
     if (isSaidIn && rest === "") return;
     const way = isGoal ? "goal" : isPlan || isPlanning ? "plan" : "";
-    const parts = takeParts();
+    const taken = takeParts();
     saveDraft("");
     setPlanning(null);
     // a message that fails stays in the transcript with its text, so there is nothing to say here
-    void send(isSaidIn ? rest : words, parts, run === null ? "queue" : mode, here, way);
+    void send(isSaidIn ? rest : words, taken, run === null ? "queue" : mode, here, way);
   };
   return (
     <form
@@ -188,7 +189,7 @@ export function Composer(): JSX.Element {
   );
 }
 
-const COMMAND = /^\s*(\/\w+)(?:\s+([\s\S]*))?$/;
+const COMMAND = /^\s*(\/[\w-]+)(?:\s+([\s\S]*))?$/;
 const UNKNOWN = "Unknown command; `/help` lists them. To send it as a message, send it again.";
 
 /** The command that the text begins with, and what follows it; a path is none. */

@@ -1,5 +1,6 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
+export { sendOwnCommand } from "../features/commands/own_commands.ts";
 export { AgentSaid, Agents, ParentLink } from "../features/delegation/agents.tsx";
 export { Proposals } from "../features/memory/proposals.tsx";
 export { PlanCard } from "../features/plans/plan_card.tsx";

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.agent.runlog import RunLog
     from holdfast.agent.running_call import RunningCall
     from holdfast.agent.shared_fold import SharedFold
+    from holdfast.cli.chat.conversation import ChatScreen
     from holdfast.config.settings import Settings
     from holdfast.events import Event, RunEvent, ToolAsked
     from holdfast.folds.entries import Entry
@@ -233,6 +234,24 @@ class SlashCommand(Struct, frozen=True):
     run: str
 
 
+class Expansion(Struct, frozen=True):
+    """The message that a user's command stands for, and the settings of its run."""
+
+    text: str
+    model: str = ""
+    plan_first: bool = False
+
+
+class UserCommands(Struct, frozen=True):
+    """Slash commands that users write themselves, for those that a chat doesn't know."""
+
+    # In the terminal chat: the names and help texts, and the message for a command; None if there's none.
+    listed: "Callable[[ChatScreen], Awaitable[Sequence[tuple[str, str]]]]"
+    in_terminal: "Callable[[ChatScreen, str, str], Awaitable[Expansion | None]]"
+    # In messengers, with the workspace, the command's name and its arguments.
+    in_messenger: "Callable[[Path, str, str], Awaitable[Expansion | None]]"
+
+
 class Upkeep(Struct, frozen=True):
     """The data of sessions that a feature keeps outside the store, on this server."""
 
@@ -323,6 +342,9 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Commands in messenger chats, such as "undo", which return the reply:
     # `async (supervisor: Supervisor, session_id: str, *, text: str, by: str) -> str`.
     messenger_commands: Mapping[str, SlashCommand] = field(default_factory=dict[str, SlashCommand])
+
+    # Commands that users write themselves: `UserCommands`.
+    user_commands: str = ""
 
     # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`, if
     # the section named like the feature isn't empty. Without this function, the section itself.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.chat.conversation import ChatScreen
     from holdfast.cli.terminal.style import Style
-    from holdfast.interfaces.feature import Feature, SlashCommand
+    from holdfast.interfaces.feature import Feature, SlashCommand, UserCommands
 
 
 COMMANDS = (
@@ -102,6 +102,8 @@ class Commands:
         word, _, rest = line.partition(" ")
         if word in {"/exit", "/quit"}:
             return False
+        if word not in self._known and await self._user_command(word[1:], rest.strip()):
+            return True
         meant = [word] if word in self._known else [name for name, _ in COMMANDS if name.startswith(word)]
         if not (meant in _SENDING and _is_message(rest)):
             await self._chat.prompt.print(person_text(self._chat.style, line))
@@ -117,11 +119,22 @@ class Commands:
     async def _feature_command(self, feature: "Feature", command: "SlashCommand", text: str) -> None:
         await feature.part(command.run)(self._chat, text)
 
+    async def _user_command(self, name: str, arguments: str) -> bool:
+        """Send the message of a command that the user wrote; False if there is none."""
+        for commands in _user_commands():
+            if (made := await commands.in_terminal(self._chat, name, arguments)) is not None:
+                model = {"model": made.model} if made.model else {}
+                plan = {"plan_first": True} if made.plan_first else {}
+                await self._chat.send(made.text, more={**model, **plan})
+                return True
+        return False
+
     async def _say(self, text: str) -> None:
         await self._chat.prompt.print(self._chat.style.dim(text))
 
     async def _help(self, _: str) -> None:
-        await self._chat.prompt.print(help_text(self._chat.style))
+        own = [row for commands in _user_commands() for row in await commands.listed(self._chat)]
+        await self._chat.prompt.print(help_text(self._chat.style, own))
 
     async def _stop(self, _: str) -> None:
         await self._chat.stop()
@@ -311,15 +324,19 @@ class Commands:
             await self._say(f"Saved to {path}")
 
 
-def help_text(style: "Style") -> str:
-    """All commands and keys, each with what it does."""
+def _user_commands() -> "list[UserCommands]":
+    return [one.part(one.user_commands) for one in FEATURES.values() if one.user_commands]
+
+
+def help_text(style: "Style", own: "Sequence[tuple[str, str]]" = ()) -> str:
+    """All commands, the user's `own` ones and keys, each with what it does."""
 
     def table(rows: "Sequence[tuple[str, str]]") -> list[str]:
-        hang = max(len(name) for name, _ in rows) + 2
+        hang = max((len(name) for name, _ in rows), default=0) + 2
         return [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in rows]
 
     busy = "The agent reads messages you send while it works at its next step."
-    return "".join(["\n", *table(COMMANDS), "\n", *table(KEYS), "\n", style.dim(busy)])
+    return "".join(["\n", *table(COMMANDS), *table(own), "\n", *table(KEYS), "\n", style.dim(busy)])
 
 
 def looks_like_command(line: str) -> bool:

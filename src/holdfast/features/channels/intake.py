@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.catalog import FEATURES
 from holdfast.features.channels.approvals import NOT_YOURS, Answerer, ChannelAsks
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_commands import ChatCommands, command_of, next_session
@@ -53,6 +55,7 @@ from holdfast.features.channels.texts import (
     with_lead,
 )
 from holdfast.folds.inputs import MessageState
+from holdfast.interfaces.feature import Expansion, UserCommands
 from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.racing import is_about
@@ -338,6 +341,11 @@ class ChannelIntake:
         parts = [await self._part(file) for file in message.files]
         model = self._channel.state.models.get(message.chat, "")
         settings = self._options.settings
+        made = await self._user_command(message.text)
+        if made is not None:
+            message = replace(message, text=made.text)
+            model = made.model if made.model in self._deps.models() else model
+            settings = replace(settings, plan_first=settings.plan_first or made.plan_first)
         return IncomingMessage(
             text=self._text_of(message),
             parts=tuple(parts),
@@ -347,6 +355,20 @@ class ChannelIntake:
             chat=f"{self._options.name}/{message.chat}",
             when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",
         )
+
+    async def _user_command(self, text: str) -> Expansion | None:
+        """Return the message for a command that the user wrote; None if the text is none."""
+        if not text.startswith(tuple(self._platform.leads)):
+            return None
+        name, _, rest = text[1:].partition(" ")
+        workspace = Path(self._options.settings.workspace or self._deps.workspace)
+        for feature in FEATURES.values():
+            if feature.user_commands:
+                commands: UserCommands = feature.part(feature.user_commands)
+                made = await commands.in_messenger(workspace, name.partition("@")[0].lower(), rest.strip())
+                if made is not None:
+                    return made
+        return None
 
     async def _part(self, file: ChatFile) -> Part:
         """Store the file and return it as a part of the message."""

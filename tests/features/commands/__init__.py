@@ -1,0 +1,1 @@
+"""Tests of commands that users write."""
