@@ -138,9 +138,8 @@ class ServerProcess:
 
     def _lived(self) -> Exited:
         try:
-            process = started(
-                self._command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, lifetime="connected"
-            )
+            command = replace(self._command, errors_fd=subprocess.PIPE)
+            process = started(command, stdin=subprocess.PIPE, lifetime="connected")
         except (OSError, ValueError) as error:
             return Exited(error=str(error))
         put_tag(process.pid, self._marker)
