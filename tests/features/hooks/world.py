@@ -44,7 +44,7 @@ class Hooks:
         (self.folder / "answer").write_text(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
-        """What the hook was called with."""
+        """The inputs of the hook's calls."""
         calls = self.folder / "calls"
         return [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 

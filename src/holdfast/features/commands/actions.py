@@ -1,4 +1,4 @@
-"""What the command line and the doctor do with slash commands."""
+"""The command line of slash commands, and the checks of the doctor."""
 
 import asyncio
 from collections.abc import Sequence

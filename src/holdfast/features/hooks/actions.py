@@ -1,4 +1,4 @@
-"""What the commands and the doctor do with hooks."""
+"""The command line of hooks, and the checks of the doctor."""
 
 import asyncio
 import shutil

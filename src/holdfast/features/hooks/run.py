@@ -42,7 +42,7 @@ class _Reader(Struct, frozen=True):
         self.hooks.look(self.workspace)
 
     def parts(self, found: None) -> Sequence[ContextPart]:
-        del found  # the model isn't told of hooks
+        del found  # hooks add nothing to the system text
         return ()
 
 
