@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -23,8 +24,14 @@ class SystemClock(Clock):
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # No Python function around it: each model call reads it a dozen times.
-    monotonic_s = staticmethod(time.monotonic)  # pyright: ignore[reportAssignmentType]
+    if TYPE_CHECKING:
+
+        @override
+        def monotonic_s(self) -> float: ...
+
+    else:
+        # No Python function around it: each model call reads it a dozen times.
+        monotonic_s = staticmethod(time.monotonic)
 
     @override
     def steady_s(self) -> float:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skills_ref import read_properties, validate  # pyright: ignore[reportMissingTypeStubs]
 
-from holdfast.features.skills.skill_file import BadSkill, is_skill_name, parse_skill, skill_file
+from holdfast.features.skills.skill_file import BadSkill, parse_skill, skill_file
+from holdfast.tools.files.yaml_text import is_plain_name
 
-NAMES = st.from_regex(r"[a-z0-9]+(-[a-z0-9]+)*", fullmatch=True).filter(is_skill_name)
+NAMES = st.from_regex(r"[a-z0-9]+(-[a-z0-9]+)*", fullmatch=True).filter(is_plain_name)
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200).filter(
     lambda text: bool(text.strip())
 )
