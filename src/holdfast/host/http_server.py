@@ -58,12 +58,12 @@ def application(
     options = options or ServerOptions()
     options = replace(
         options,
-        targets=runtime.target_states,
+        targets=runtime.targets,
+        target_states=runtime.target_states,
         try_target=runtime.try_target,
         try_now=runtime.try_now,
         images=options.images or ImageUrls(),
         calls=runtime.calls,
-        call_targets=runtime.targets,
         tools_failed=lambda: opening is not None and opening.has_failed,
     )
     streams = Streams()

@@ -100,8 +100,9 @@ class Runtime(Struct, frozen=True):
         """What all calls share about the targets."""
         return self.calls.shared
 
-    def target_states(self) -> Sequence[TargetState]:
+    async def target_states(self) -> Sequence[TargetState]:
         """The targets as they are now, without their keys."""
+        await asyncio.to_thread(import_module, "holdfast.host.target_report")
         from holdfast.host.target_report import target_state
 
         return [target_state(target, self.shared) for target in self.targets]

@@ -159,7 +159,7 @@ class HealthRoutes:
                 event_loop_lag_ms=round(1000 * deps.supervisor.lag.last_s, 3),
                 event_loop_lag_worst_ms=round(1000 * deps.supervisor.lag.worst_s, 3),
                 draining=deps.agent.drain.closed,
-                targets=tuple(map(_in_short, deps.options.targets())),
+                targets=tuple(map(_in_short, await deps.options.target_states())),
                 open_files=OpenFilesShown(
                     used=files.used, allowed=files.allowed, connections=files.connections
                 ),

@@ -46,7 +46,7 @@ class ModelNames(Struct, frozen=True):
     def agents(self) -> list[str]:
         """Return the agent names to list."""
         own = () if self._resolver_of(self.options.model) else (self.options.model,)
-        on = [AGENT_ON + target.name for target in self.options.targets()]
+        on = [AGENT_ON + target.name for target in self.options.targets]
         return list(dict.fromkeys([*own, AGENT_NAMES[0], *on]))
 
     def is_agent(self, name: str) -> bool:

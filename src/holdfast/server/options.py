@@ -27,7 +27,7 @@ TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
 DescribeJobs: TypeAlias = Callable[[str], Sequence[BackgroundJobShown]]
 # Of the session, the process with this id; None if there is none.
 ReadJob: TypeAlias = Callable[[str, str], Awaitable[BackgroundOutput | None]]
-Describe: TypeAlias = Callable[[], Sequence[TargetState]]
+DescribeTargets: TypeAlias = Callable[[], Awaitable[Sequence[TargetState]]]
 # Calls a target once; the events of the call go to the function. None if there is no such target.
 TryTarget: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[TargetTried | None]]
 
@@ -40,6 +40,10 @@ def _no_jobs(session_id: str) -> Sequence[BackgroundJobShown]:
 async def _no_job(session_id: str, job_id: str) -> BackgroundOutput | None:
     del session_id, job_id
     return None
+
+
+async def _no_targets() -> Sequence[TargetState]:
+    return ()
 
 
 async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
@@ -112,13 +116,13 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     workspaces: tuple[Path, ...] = ()  # that keys without `admin` can choose, beside the default one
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
-    targets: Describe = tuple
+    targets: tuple[Target, ...] = ()
+    target_states: DescribeTargets = _no_targets
     try_target: TryTarget = _no_target
     public_url: str = ""  # of the page, for links; empty: the address that the client called
     one_user: Mapping[str, bool] = field(default_factory=dict[str, bool])  # by the key's name
     key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
     calls: "CallDeps | None" = None  # for features that call models by themselves
-    call_targets: tuple[Target, ...] = ()
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health

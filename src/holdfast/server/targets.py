@@ -23,7 +23,7 @@ class TargetRoutes:
     async def list(self, request: Request) -> Response:
         """GET /api/targets."""
         del request
-        return json_response(TargetList(data=tuple(self._deps.options.targets())))
+        return json_response(TargetList(data=tuple(await self._deps.options.target_states())))
 
     async def try_one(self, request: Request) -> Response:
         """POST /api/targets/{name}/try."""

@@ -33,17 +33,19 @@ EFFECTS = {
     "changes.show changes.preview mcp.get",
     "hide a response": "responses.delete",
     "read a session": "sessions.show sessions.list sessions.live sessions.children sessions.draft log.events "
-    "log.list_changes log.messages log.export conversations.show conversations.items conversations.item "
-    "processes.show queue.show",
+    "context.show log.list_changes log.messages log.export conversations.show conversations.items "
+    "conversations.item processes.show queue.show",
     "change a session": "sessions.change conversations.change sessions.put_draft sessions.move log.fork "
-    "log.rewind queue.change queue.clear queue.pause queue.remove queue.resume",
+    "log.rewind context.pin context.unpin context.revert queue.change queue.clear queue.pause "
+    "queue.remove queue.resume",
     "delete a session, or bring it back": "sessions.delete sessions.undelete conversations.delete",
     "choose how actions are approved": "sessions.put_mode",
     "see what waits for approval": "inputs.approvals",
     "approve an action": "inputs.approve inputs.rule grants.list grants.revoke",
     "change files of a workspace": "files.write changes.undo changes.redo quarantine.list quarantine.restore "
     "quarantine.delete",
-    "read files of a workspace": "files.list files.read skills.list skills.show",
+    "read files of a workspace": "files.list files.read skills.list skills.show "
+    "commands.list commands.expand",
     "store and read attachments": "blobs.upload blobs.download",
     "read memories": "memory.list memory.history",
     "change memories": "memory.edit memory.decide memory.roll_back memory.forget",

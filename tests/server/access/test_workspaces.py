@@ -39,6 +39,8 @@ def requests(folder: str) -> dict[str, tuple[str, str, Any]]:
         "mcp.post": ("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}),
         "skills.list": ("GET", f"/v1/skills?workspace={folder}", None),
         "skills.show": ("GET", f"/v1/skills/x?workspace={folder}", None),
+        "commands.list": ("GET", f"/v1/commands?workspace={folder}", None),
+        "commands.expand": ("POST", "/v1/commands/x/expand", {"workspace": folder}),
     }
 
 
@@ -86,6 +88,9 @@ IN_WORKSPACE: dict[str, tuple[str, str, Any]] = {
     "inputs.retry": ("POST", "/v1/runs/{run}/retry", {}),
     "inputs.gate": ("POST", "/v1/runs/{run}/gate", {}),
     "inputs.compact": ("POST", "/api/sessions/away/compact", {}),
+    "context.pin": ("POST", "/api/sessions/away/context/pin", {"id": "m"}),
+    "context.unpin": ("POST", "/api/sessions/away/context/unpin", {"id": "m"}),
+    "context.revert": ("POST", "/api/sessions/away/context/revert", {"seq": 1}),
     "changes.show": ("GET", "/v1/runs/{run}/changes", None),
     "changes.preview": ("POST", "/v1/runs/{run}/undo/preview", {}),
     "changes.undo": ("POST", "/v1/runs/{run}/undo", {}),
@@ -110,7 +115,7 @@ BY_SESSION: dict[str, tuple[str, str, Any]] = {
 # These read, decide one exact action, end or delay work, or arrange the list: any key can.
 ANY_WORKSPACE = """
     runs.show runs.events inputs.stop inputs.approve inputs.rule
-    sessions.show sessions.live sessions.change sessions.children
+    sessions.show sessions.live sessions.change sessions.children context.show
     sessions.draft sessions.put_draft processes.show processes.stop
     log.messages log.events log.export queue.show queue.pause
     conversations.show conversations.change conversations.items conversations.item

@@ -169,7 +169,7 @@ def _checked_prompt(prompt: str) -> str:
 
 async def models_of(deps: RouteDeps) -> tuple[list[str], frozenset[str]]:
     """The names of this server's targets, and all names that a target of any server has or goes by."""
-    targets = deps.options.targets()
+    targets = deps.options.targets
     known = {"", *(one.name for one in targets), *(one.model for one in targets)}
     offers = names_in(offer for node in await deps.store.nodes() for offer in node.offers)
     known |= {name.partition(":")[2] for name in offers if name.startswith(("target:", "model:"))}

@@ -16,7 +16,7 @@ from holdfast.interfaces.feature import AgentChoice, ContextPart, ContextReader,
 from holdfast.values import MODES, NO_TOOLS, ApprovalMode, Budget, RunSettings, strictest
 
 if TYPE_CHECKING:
-    from holdfast.config.settings import Settings
+    from holdfast.interfaces.feature import FeatureContext
 
 OWN_FOLDER, WORKSPACE_FOLDER = "agents", ".holdfast/agents"
 TRUSTED_NAME = "trusted-agents.json"
@@ -240,7 +240,7 @@ def _text(path: Path) -> str:
 
 
 @asynccontextmanager
-async def open_library(_settings: "Settings", _config: Path | None) -> AsyncGenerator[AgentLibrary]:
+async def open_library(_context: "FeatureContext") -> AsyncGenerator[AgentLibrary]:
     """The agents of this user and of the workspaces."""
     yield AgentLibrary(own_config_home())
 

@@ -74,7 +74,7 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     options = {
         name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)
     }
-    targets = deps.options.targets()
+    targets = deps.options.targets
     named = agent_model(wanted.model or "")
     target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
     for name in options:

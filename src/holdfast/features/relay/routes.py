@@ -121,7 +121,7 @@ class RelayRoutes(ModelResolver):
         # These outlive requests: records being written, and calls whose client disconnected.
         self._records = CallRecords(deps.store)
         self._detached = DetachedCalls(deps.clock, join_s=options.join_s)
-        targets = deps.options.call_targets if deps.options.calls is not None else ()
+        targets = deps.options.targets if deps.options.calls is not None else ()
         self._relayed = RelayNames(targets, options.models)
         self._names = ModelNames(deps.options, (self,), partial(agent_names, deps))
         self._headers_up = HeadersUp(options.headers)

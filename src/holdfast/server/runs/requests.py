@@ -258,5 +258,5 @@ async def _with(deps: RouteDeps, message: IncomingMessage, name: str) -> RunSett
 def _is_model(deps: RouteDeps, name: str) -> bool:
     from holdfast.server.model_names import AGENT_NAMES  # only OpenAI's clients name one that isn't a target
 
-    is_target = any(name in {one.name, one.model} for one in deps.options.targets())
+    is_target = any(name in {one.name, one.model} for one in deps.options.targets)
     return is_target or name in {*AGENT_NAMES, deps.options.model}
