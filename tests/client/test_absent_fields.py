@@ -29,6 +29,9 @@ ChildList: session_id data
 ChildShown: session_id run_id parent_session_id parent_run_id tool_call_id name depth status
 ClientCallShown: id tool
 ClientToolsShown: client_tools_id
+CommandExpanded: text
+CommandList: data
+CommandListed: name description argument_hint origin
 ContextMessage: id seq author text tokens pinned sent
 ContextShown: session_id last_seq window_tokens fit_tokens used_tokens used_percent estimated system_tokens
     tools_tokens messages_tokens tools shortened pins pins_tokens pins_tokens_max messages

@@ -63,6 +63,7 @@ class DoctorContext(Struct, frozen=True):
     """The inputs of a feature's checks. While offline, they call no other program."""
 
     settings: "Settings"
+    workspace: Path
     clock: "Clock"
     is_offline: bool
 

@@ -70,6 +70,12 @@ WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
         UPDATE_PLAN: "free",
         FINISH_GOAL: "free",
         READ_RESULT: "free",
+        DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
+        CHILD_STATUS: "free",
+        CHILD_WAIT: "free",
+        CHILD_TAIL: "free",
+        CHILD_STEER: "free",
+        CHILD_STOP: "free",
     }
 )
 BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
@@ -85,12 +91,6 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         SEND_FILE: "read",  # to the person who talks with the agent
         FETCH_URL: "fetch",
         ASK_USER: "free",
-        DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
-        CHILD_STATUS: "free",
-        CHILD_WAIT: "free",
-        CHILD_TAIL: "free",
-        CHILD_STEER: "free",
-        CHILD_STOP: "free",
         **WITH_STORE,
     }
 )

@@ -277,7 +277,7 @@ async def test_servers_at_a_url_are_tried_and_a_sign_in_is_named(config: Path) -
         tables.append(table.format("gone", "http://127.0.0.1:9/mcp"))
         await asyncio.to_thread(config.write_text, before + "".join(tables))
         settings = (await asyncio.to_thread(load_configuration, {"config": str(config)})).settings
-        online = DoctorContext(settings, SystemClock(), is_offline=False)
+        online = DoctorContext(settings, config.parent, SystemClock(), is_offline=False)
         findings = {finding.name: finding for finding in await check_servers(online)}
     assert (findings["MCP server free"].state, findings["MCP server free"].text) == (
         "ok",
@@ -285,7 +285,7 @@ async def test_servers_at_a_url_are_tried_and_a_sign_in_is_named(config: Path) -
     )
     assert findings["MCP server shut"].advice == "run `holdfast mcp-sign-in shut`"
     assert "no connection to http://127.0.0.1:9" in findings["MCP server gone"].text
-    offline = DoctorContext(settings, SystemClock(), is_offline=True)
+    offline = DoctorContext(settings, config.parent, SystemClock(), is_offline=True)
     assert [one.state for one in await check_servers(offline)] == ["note"] * 3
 
 

@@ -52,7 +52,7 @@ async def test_a_trigger_keeps_the_folder_it_was_made_in_and_shows_its_own_zone(
 async def test_the_doctor_names_a_trigger_that_waits_because_the_clock_was_ahead(tmp_path: Path) -> None:
     """P3: a schedule that is silent for an hour says why, and how to end it."""
     settings, clock = Settings(server=ServerSettings(data_dir=str(tmp_path))), SystemClock()
-    assert await held(DoctorContext(settings, clock, is_offline=True)) == ()
+    assert await held(DoctorContext(settings, tmp_path, clock, is_offline=True)) == ()
     store = await SqliteStore.open(settings.store_path)
     when = CronTimes(expression="* * * * *")
     for name, at_ms in (("early", clock.now_ms() + HOUR_MS), ("fine", clock.now_ms())):
@@ -64,7 +64,7 @@ async def test_the_doctor_names_a_trigger_that_waits_because_the_clock_was_ahead
             ],
         )
     await store.close()
-    (found,) = await held(DoctorContext(settings, clock, is_offline=True))
+    (found,) = await held(DoctorContext(settings, tmp_path, clock, is_offline=True))
     assert (found.state, found.name) == ("note", "trigger early")
     assert "the clock was ahead" in found.text
     assert "holdfast triggers resume trg_early" in found.advice

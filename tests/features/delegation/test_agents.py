@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from features.delegation.agent_files import REVIEWER, put
 from holdfast.agent.policy import run_mode
 from holdfast.features.delegation.agents import (
     FILES_MAX,
@@ -17,26 +18,6 @@ from holdfast.features.delegation.agents import (
 from holdfast.interfaces.feature import AgentChoice, UnusableAgent
 from holdfast.values import NO_TOOLS, Budget, RunSettings
 from tables import for_each_row
-
-REVIEWER = """---
-name: reviewer
-description: Reviews
-  changes.
-model: fast
-tools: [read_file, search_files]
-mode: plan
-budget: {tokens: 1000, cost_usd: 0.5}
-color: blue
----
-
-Be strict.
-"""
-
-
-def put(folder: Path, name: str, text: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
-    return folder / name
 
 
 def refused(library: AgentLibrary, name: str, workspace: Path | None) -> str:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from features.delegation.test_agents import REVIEWER, put
+from features.delegation.agent_files import REVIEWER, put
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, Wait
 from holdfast.features.delegation.agents import AgentLibrary
@@ -124,7 +124,7 @@ async def test_a_model_of_the_openai_api_is_one_of_the_users_own_agents(tmp_path
         assert (done.status, done.json["error"]["code"]) == (404, "model_not_found")
         assert "writer" in done.json["error"]["message"]
         _, models = await server.get("/v1/models")
-        assert {"id": "writer", "owned_by": "holdfast"}.items() <= models["data"][-1].items()
+        assert ("writer", "holdfast") in {(model["id"], model["owned_by"]) for model in models["data"]}
         assert (await server.get("/v1/models/writer"))[0] == 200
         status, refused = await server.post("/v1/runs", {"input": "hi", "agent": "reviewer"})
         assert (status, refused["error"]["code"]) == (400, "agent_not_found")

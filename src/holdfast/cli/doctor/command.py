@@ -48,7 +48,8 @@ async def ask_nobody_outside(settings: Settings) -> Sequence[DoctorFinding]:
 
 
 async def _of_features(settings: Settings, *, offline: bool) -> Sequence[DoctorFinding]:
-    context = DoctorContext(settings, SystemClock(), offline)
+    workspace = await asyncio.to_thread(lambda: settings.workspace)
+    context = DoctorContext(settings, workspace, SystemClock(), offline)
     checks = [feature.part(feature.doctor) for feature in FEATURES.values() if feature.doctor]
     return [finding for check in checks for finding in await check(context)]
 

@@ -66,7 +66,7 @@ def trust(folder: Path) -> int:
 
 async def check_commands(context: DoctorContext) -> Sequence[DoctorFinding]:
     """Report files that aren't used, and those hidden by a built-in command."""
-    found = await asyncio.to_thread(find_commands, context.settings.workspace)
+    found = await asyncio.to_thread(find_commands, context.workspace)
     findings = [
         note(f"command /{name}", "hidden by the built-in command of this name", f"rename {one.path}")
         for name, one in found.commands.items()

@@ -16,7 +16,7 @@ ADVICE = "edit the file; `holdfast agents` lists all agents"
 async def check_agents(context: DoctorContext) -> Sequence[DoctorFinding]:
     """Report each file that can't be used, or has something without effect."""
     library = AgentLibrary(own_config_home())
-    files = await asyncio.to_thread(library.files, context.settings.workspace)
+    files = await asyncio.to_thread(library.files, context.workspace)
     found = [
         note(f"agent {one.name}", f"{one.path}: {text}", ADVICE)
         for one in files.values()

@@ -98,8 +98,8 @@ async def check_hooks(context: DoctorContext) -> Sequence[DoctorFinding]:
 
 def _findings(context: DoctorContext) -> list[DoctorFinding]:
     findings: list[DoctorFinding] = []
-    home, settings = own_config_home(), context.settings
-    for hook in settings.hooks:
+    home = own_config_home()
+    for hook in context.settings.hooks:
         program = Path(hook.command[0]).expanduser()
         name = f"hook {hook.shown_name}"
         if shutil.which(program if program.is_absolute() or "/" not in hook.command[0] else home / program):
@@ -107,12 +107,12 @@ def _findings(context: DoctorContext) -> list[DoctorFinding]:
         else:
             advice = "install it, or fix `command` in the configuration"
             findings.append(fault(name, f"program not found: {hook.command[0]}", advice))
-    found = trusted_hooks(settings.workspace, _book())
+    found = trusted_hooks(context.workspace, _book())
     if found is not None and found.problem:
         findings.append(fault("workspace hooks", found.problem, "runs in this workspace fail until then"))
     elif found is not None:
         findings.append(ok("workspace hooks", f"{counted(len(found.hooks), 'hook')}, trusted"))
-    elif (settings.workspace / FILE).exists():
+    elif (context.workspace / FILE).exists():
         advice = f"read {FILE}, then run `holdfast hooks trust` to use them"
         findings.append(note("workspace hooks", "not trusted, so not used", advice))
     return findings
