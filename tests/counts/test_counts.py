@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from counts.counting import Allowed, Counted, CountedServer, added, command_counts, counted_server
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from runner.program import configure
@@ -68,6 +70,7 @@ class Scene:
         return {}
 
 
+@pytest.mark.timeout(300)  # on a busy machine, most rounds commit in more steps and are repeated
 async def test_no_work_is_added_unseen(tmp_path: Path) -> None:
     """A count that rises needs a reason in its commit; one that falls is written down, so that it stays."""
     written: dict[str, Counted] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
