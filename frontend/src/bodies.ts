@@ -1265,6 +1265,10 @@ export interface TriggerShown {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly skills?: readonly string[];
+  readonly times?: number;
+  readonly times_left?: number;
+  readonly script?: string;
   readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
@@ -1289,6 +1293,8 @@ export interface FireShown {
   readonly run_id?: string;
   readonly missed?: number;
   readonly event?: string;
+  readonly script?: "" | "started" | "finished" | "failed" | "late" | "unknown";
+  readonly script_why?: string;
 }
 
 /** A new trigger. Only this response contains the webhook's secret. */
@@ -1322,6 +1328,10 @@ export interface TriggerMade {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly skills?: readonly string[];
+  readonly times?: number;
+  readonly times_left?: number;
+  readonly script?: string;
   readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
@@ -1370,8 +1380,16 @@ export interface JobShown {
   readonly next_run_at?: string;
   readonly last_run_at?: string;
   readonly last_status?: string;
+  readonly skills?: readonly string[];
+  readonly repeat?: JobRepeat;
   readonly deliver?: string;
   readonly differs?: readonly string[];
+}
+
+/** How often a job runs, and how often it did. */
+export interface JobRepeat {
+  readonly times: number;
+  readonly completed: number;
 }
 
 /** One job. */

@@ -1346,6 +1346,9 @@ export interface TriggerSettings {
   readonly grace_s?: number;
   readonly failures_max?: number;
   readonly deliver?: readonly string[];
+  readonly skills?: readonly string[];
+  readonly times?: number;
+  readonly script?: string;
 }
 
 /** When a cron expression says, in a time zone; six fields begin with seconds. */
@@ -1441,6 +1444,24 @@ export interface TriggerDue {
   readonly run_id: string;
   readonly missed?: number;
   readonly seen_seq?: number;
+}
+
+/** The script of this occurrence is about to start. It starts at most once. */
+export interface TriggerScriptStarted {
+  readonly type: "trigger.script_started";
+  readonly at_ms: number;
+  readonly key: string;
+}
+
+/** The script ended. `why` says what went wrong; `blob` has its output, shortened. */
+export interface TriggerScriptEnded {
+  readonly type: "trigger.script_ended";
+  readonly at_ms: number;
+  readonly key: string;
+  readonly outcome: "failed" | "finished" | "late" | "unknown";
+  readonly why?: string;
+  readonly blob?: string;
+  readonly ms?: number;
 }
 
 /** The message and its run are in the session's log. */
@@ -1634,6 +1655,8 @@ export type AnyEvent =
   | TriggerMissedAnswered
   | HookDelivered
   | TriggerDue
+  | TriggerScriptStarted
+  | TriggerScriptEnded
   | TriggerFired
   | TriggerSkipped
   | TriggerMissed

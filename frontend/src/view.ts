@@ -140,6 +140,8 @@ type InOtherLogs =
   | e.TriggerResumed
   | e.TriggerRunAsked
   | e.TriggerRunEnded
+  | e.TriggerScriptEnded
+  | e.TriggerScriptStarted
   | e.TriggerSkipped;
 
 type Unseen =

@@ -51,7 +51,18 @@ test("only what belongs to the chosen kind is sent", () => {
 test("where results go is sent only if it was changed", () => {
   const draft = { ...words.newDraft("UTC"), deliver: " tg:1, https://a.example/x\ntg:1 " };
   assert.deepEqual(words.bodyOf(draft).deliver, ["tg:1", "https://a.example/x"]);
-  const known = { deliver: ["tg:1", "https://a.example/x"] } as unknown as TriggerShown;
+  const known = {
+    name: "n",
+    prompt: "p",
+    kind: "cron",
+    deliver: ["tg:1", "https://a.example/x"],
+    times: 3,
+    skills: ["a"],
+  } as unknown as TriggerShown;
+  const changed = { ...words.draftOf(known, "UTC"), skills: "a, b", times: "", script: "df" };
+  assert.deepEqual([changed.times, words.missingIn({ ...draft, times: "x" }).length > 0], ["", true]);
+  const { skills, times, script } = words.bodyOf(changed, known);
+  assert.deepEqual({ skills, times, script }, { skills: ["a", "b"], times: 0, script: "df" });
   assert.equal("deliver" in words.bodyOf(draft, known), false);
   assert.deepEqual(words.bodyOf({ ...draft, deliver: "" }, known).deliver, []);
   assert.equal(words.toggled("tg:1\ntg:2", "tg:1"), "tg:2");

@@ -45,8 +45,21 @@ async def test_a_trigger_keeps_the_folder_it_was_made_in_and_shows_its_own_zone(
     assert "-01-01 08:00:00+01:00\n" in made
     listed = await printed(there, "list", environ=environ)
     assert "-01-01 08:00:00+01:00" in listed
-    moved = await printed(there, "edit", "news", "--workspace", ".", environ=environ)
+    more = (
+        "--workspace",
+        ".",
+        "--skill",
+        "reports",
+        "--times",
+        "2",
+        "--script",
+        "df -h",
+        "--budget-usd",
+        "0.5",
+    )
+    moved = await printed(there, "edit", "news", *more, environ=environ)
     assert f"Folder: {there}\n" in moved
+    assert "Budget: $0.5\nSkills: reports\nScript: df -h\nRuns left: 2 of 2\n" in moved
 
 
 async def test_the_doctor_names_a_trigger_that_waits_because_the_clock_was_ahead(tmp_path: Path) -> None:

@@ -48,14 +48,21 @@ def test_what_has_no_meaning_here_is_said_and_the_rest_is_kept() -> None:
         "prompt": "Say {{x}}",
         "schedule": "every 1h",
         "deliver": "telegram",
-        "skills": ["a"],
+        "skills": ["a", "B c"],
         "skill": "a",
-        "repeat": {"times": None, "completed": 3},
+        "repeat": {"times": 5, "completed": 3},
+        "script": "check.py",
     }
     settings = settings_of(job, now_ms=NOW_MS)
     assert (settings.name, settings.prompt) == ("Say {{x}}", "Say { {x}}")
-    assert len(differences(job)) == 2
+    assert (settings.skills, settings.times) == (("a",), 2)
+    assert [one.partition(":")[0] for one in differences(job)] == [
+        "its script wasn't taken over",
+        "answers stay in the session",
+        "the skill 'B c' has no valid name",
+    ]
     assert differences({"deliver": "local", "repeat": None}) == []
-    assert differences({"repeat": {"times": 3}})[0].startswith("it isn't counted")
+    assert settings_of(job | {"skills": None, "repeat": 4}, now_ms=NOW_MS).times == 4
+    assert settings_of(job | {"skills": None}, now_ms=NOW_MS).skills == ("a",)
     with pytest.raises(BadSchedule):
         settings_of({"schedule": "every 1h"}, now_ms=NOW_MS)

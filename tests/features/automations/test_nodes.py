@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from agent.world import World, process
+from features.automations.world import deps_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Finish, Say
 from holdfast.features.automations.events import (
@@ -38,7 +39,8 @@ async def node(chaos: ChaosServer, dsn: str, name: str) -> AsyncGenerator[World]
         async with process(chaos, store=store) as world:
 
             async def own(trigger_id: str, fence: Fence) -> None:
-                owner = TriggerOwner(trigger_id, fence, store=store, inbox=world.inbox, clock=SystemClock())
+                deps = deps_of(store, SystemClock())
+                owner = TriggerOwner(trigger_id, fence, agent=deps, inbox=world.inbox)
                 await owner.work()
 
             owning = asyncio.create_task(ClaimedLogs(store, SystemClock(), source=TRIGGER, own=own).run())

@@ -211,7 +211,7 @@ async def test_a_delivery_starts_one_run_with_its_payload_quoted_and_fewer_right
     await world.settle()
     (queued,) = world.queued()
     (text,) = world.messages()
-    assert text.startswith("Look at this.\n\nWhat is between the two lines")
+    assert text.startswith("Look at this.\n\nThe text between the two lines")
     assert body.decode() in text
     assert queued.settings.unattended
     assert queued.settings.offline

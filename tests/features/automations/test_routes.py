@@ -62,6 +62,10 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"cron": None, "every": "soon"}, "length of time"),
         ({"tools": ["nothing"]}, "Unknown tool"),
         ({"prompt": "{{secrets}}"}, "unknown placeholder"),
+        ({"skills": ["Not one"]}, "isn't the name of a skill"),
+        ({"skills": ["reports"]}, "Skills are turned off"),
+        ({"times": -1}, "'times' must be 0 or more"),
+        ({"script": "x" * 10_001}, "up to 10000 characters"),
         ({"session_id": "trg_1"}, "automations"),
         ({"promt": "p"}, "Unknown field 'promt'. The fields are name, prompt, cron"),
         ({"budget": {"tokenz": 5}}, "unknown field 'tokenz'"),
@@ -102,12 +106,15 @@ async def test_clients_of_hermes_agent_see_triggers_as_jobs_and_are_told_what_di
             "schedule": "every 2h",
             "prompt": "News?",
             "skills": ["web"],
+            "repeat": 3,
+            "script": "check.py",
             "deliver": "local",
         }
         status, made = await server.post("/api/jobs", wanted)
         job = made["job"]
         assert (status, job["schedule_display"], job["state"]) == (200, "every 120m", "scheduled")
-        assert [why.partition(":")[0] for why in job["differs"]] == ["skills aren't loaded"]
+        assert [why.partition(":")[0] for why in job["differs"]] == ["its script wasn't taken over"]
+        assert (job["skills"], job["repeat"]) == (["web"], {"times": 3, "completed": 0})
         path = f"/api/jobs/{job['id']}"
         await server.post(f"{path}/run")
         await until_ended(server, job["id"])

@@ -14,7 +14,14 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.runner.asks import ApprovalVerdict
 from runner.steered_clock import SteeredClock
 
-ARGS = {"name": "news", "prompt": "What is new?", "cron": "0 8 * * 1-5", "zone": "Europe/Berlin"}
+ARGS = {
+    "times": 3,
+    "skills": ["reports"],
+    "name": "news",
+    "prompt": "What is new?",
+    "cron": "0 8 * * 1-5",
+    "zone": "Europe/Berlin",
+}
 
 
 async def triggers(store: MemoryStore) -> list[Trigger]:
@@ -34,6 +41,8 @@ async def test_an_agent_schedules_a_task_once_a_person_has_seen_its_next_times(t
         (asked,) = [record.event for record in log if isinstance(record.event, e.ApprovalAsked)]
         assert asked.choices == ("once", "deny")
         assert "Next:\nMon 2027-01-18 08:00:00+01:00" in asked.action.summary
+        assert "Stops after 3 runs\n" in asked.action.summary
+        assert "Skills: reports\n" in asked.action.summary
         assert await triggers(store) == []
         answer = ApprovalVerdict("once")
         await world.inbox.answer(asked.approval_id, answer)
@@ -42,6 +51,7 @@ async def test_an_agent_schedules_a_task_once_a_person_has_seen_its_next_times(t
     (made,) = await triggers(store)
     assert made.settings is not None
     assert made.settings.when == CronTimes(expression="0 8 * * 1-5", zone="Europe/Berlin")
+    assert (made.settings.times, made.settings.skills) == (3, ("reports",))
     assert "Scheduled as trg_" in tool_ends(log)[0].result
 
 

@@ -24,11 +24,14 @@ from holdfast.features.automations.values import (
     EveryTimes,
     TriggerSettings,
 )
-from holdfast.interfaces.journal import Fence, Record
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Fence, Record, Store
+from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
+from holdfast.tools.registry import Registry
 from holdfast.values import OutcomeKind
 from runner.steered_clock import SteeredClock, settle
 from serving import AsksAbout
@@ -98,6 +101,18 @@ class Deaths:
         return self.ways[self.seen[place] - 1] if self.seen[place] <= len(self.ways) else ""
 
 
+def deps_of(store: Store, clock: Clock, **fields: Any) -> AgentDeps:
+    """The dependencies of an owner, without a model: no run is executed."""
+    return AgentDeps(
+        store=store,
+        model=cast("Any", None),
+        clock=clock,
+        judge=AsksAbout(),
+        workspace=Path("/nowhere"),
+        **fields,
+    )
+
+
 @dataclass
 class TriggerWorld:
     """One trigger, the process that owns it, and the disk that outlives it."""
@@ -108,6 +123,7 @@ class TriggerWorld:
     kind: type[TriggerOwner] = TriggerOwner
     trigger_id: str = "trg_1"
     outcome: OutcomeKind | None = "completed"  # of runs; None: they go on
+    shell: Tool | None = None  # what scripts run in
     deaths: int = 0
     task: asyncio.Task[None] | None = None
     threads: CountedThreads = field(default_factory=CountedThreads)
@@ -137,15 +153,11 @@ class TriggerWorld:
         asyncio.get_running_loop().set_default_executor(self.threads)
         store = DyingStore(self.disk, self.dies)
         self._owner_store = store
-        deps = AgentDeps(
-            store=store,
-            model=cast("Any", None),  # no run is executed
-            clock=self.clock,
-            judge=AsksAbout(),
-            workspace=Path("/nowhere"),
-        )
+        tools = Registry()
+        tools.put("shell", [self.shell] if self.shell else [])
+        deps = deps_of(store, self.clock, tools=tools)
         inbox = Inbox(store, Supervisor(deps), self.clock)
-        owner = self.kind(self.trigger_id, Fence(self.disk.fence), store=store, inbox=inbox, clock=self.clock)
+        owner = self.kind(self.trigger_id, Fence(self.disk.fence), agent=deps, inbox=inbox)
         self.task = asyncio.create_task(owner.work())
 
     async def stop(self) -> None:
@@ -179,7 +191,8 @@ class TriggerWorld:
             await settle(8)
 
     def _waits_for_the_clock(self) -> bool:
-        return self.clock.next_s is not None and not self.threads.busy
+        scripts = [task for task in asyncio.all_tasks() if "until_script_ended" in repr(task.get_coro())]
+        return self.clock.next_s is not None and not self.threads.busy and not scripts
 
     async def _end_runs(self) -> bool:
         """End the runs that are open; return whether there were any."""

@@ -70,6 +70,15 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
             ))}
           </Fact>
         ) : null}
+        {trigger.times ? (
+          <Fact name="Runs left">{`${trigger.times_left ?? 0} of ${trigger.times}`}</Fact>
+        ) : null}
+        {trigger.skills?.length ? <Fact name="Skills">{harmless(trigger.skills.join(", "))}</Fact> : null}
+        {trigger.script ? (
+          <Fact name="Script">
+            <code>{harmless(trigger.script)}</code>
+          </Fact>
+        ) : null}
         {trigger.last === undefined ? null : (
           <Fact name="Last">
             <Fire fire={trigger.last} zone={trigger.zone} />
@@ -162,7 +171,9 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
     <div class="target-try">
       {button("Run now", () => void act(() => tell(trigger.id, "run")))}
       {trigger.state === "done"
-        ? null
+        ? trigger.times
+          ? button("Start over", () => void act(() => tell(trigger.id, "resume")))
+          : null
         : button(isPaused ? "Resume" : "Pause", () =>
             act(() => tell(trigger.id, isPaused ? "resume" : "pause")),
           )}

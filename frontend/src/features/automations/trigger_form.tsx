@@ -278,9 +278,34 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
         ]}
         onChange={(approvals) => onChange({ approvals })}
       />
+      <Steps draft={draft} onChange={onChange} />
       <Places draft={draft} onChange={onChange} known={places.value ?? []} />
       <Problem words={places.trouble} />
     </details>
+  );
+}
+
+/** What happens before the prompt, and how often. */
+function Steps({ draft, onChange }: PartProps): JSX.Element {
+  const text = (name: "skills" | "times" | "script", words: string): JSX.Element => (
+    <Field words={words}>
+      {(id) => (
+        <input
+          id={id}
+          class="field"
+          spellcheck={false}
+          value={draft[name]}
+          onInput={(event) => onChange({ [name]: event.currentTarget.value })}
+        />
+      )}
+    </Field>
+  );
+  return (
+    <>
+      {text("times", "Number of runs (empty: no limit)")}
+      {text("skills", "Skills to read first (such as release-notes)")}
+      {text("script", "Script to run first, in the sandbox; the agent gets its output")}
+    </>
   );
 }
 

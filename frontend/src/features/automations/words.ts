@@ -21,6 +21,11 @@ export interface Draft {
   readonly approvals: "" | TriggerShown["approvals"];
   /** Chats and addresses that are told the results, one on each line. */
   readonly deliver: string;
+  /** Names of skills, in one line. */
+  readonly skills: string;
+  /** How often it runs; empty is without a limit. */
+  readonly times: string;
+  readonly script: string;
 }
 
 export function newDraft(zone: string): Draft {
@@ -37,6 +42,9 @@ export function newDraft(zone: string): Draft {
     overlap: "queue",
     approvals: "",
     deliver: "",
+    skills: "",
+    times: "",
+    script: "",
   };
 }
 
@@ -56,6 +64,9 @@ export function draftOf(trigger: TriggerShown, zone: string): Draft {
     overlap: trigger.overlap,
     approvals: trigger.approvals,
     deliver: (trigger.deliver ?? []).join("\n"),
+    skills: (trigger.skills ?? []).join(", "),
+    times: trigger.times ? `${trigger.times}` : "",
+    script: trigger.script ?? "",
   };
 }
 
@@ -120,6 +131,7 @@ export function timesOf(draft: Draft): Record<string, unknown> {
 export function bodyOf(draft: Draft, known: TriggerShown | null = null): Record<string, unknown> {
   const rules = draft.when === "webhook" ? {} : { missed: draft.missed };
   const places = placesIn(draft.deliver);
+  const before = known === null ? newDraft("") : draftOf(known, "");
   const isSame = places.join("\n") === (known?.deliver ?? []).join("\n");
   return {
     name: draft.name.trim(),
@@ -129,6 +141,9 @@ export function bodyOf(draft: Draft, known: TriggerShown | null = null): Record<
     overlap: draft.overlap,
     ...(draft.approvals === "" ? {} : { approvals: draft.approvals }),
     ...(isSame ? {} : { deliver: places }),
+    ...(draft.skills === before.skills ? {} : { skills: placesIn(draft.skills) }),
+    ...(draft.times === before.times ? {} : { times: Number(draft.times) }),
+    ...(draft.script === before.script ? {} : { script: draft.script }),
   };
 }
 
@@ -137,6 +152,7 @@ export function missingIn(draft: Draft): string {
   if (draft.name.trim() === "") return "Enter a name.";
   if (draft.prompt.trim() === "") return "Enter a task for the agent.";
   if (draft.when === "at" && draft.at === "") return "Choose a date and time.";
+  if (!/^\d{0,9}$/.test(draft.times.trim())) return "Enter how often it runs as a number, or leave it empty.";
   return "";
 }
 
@@ -176,7 +192,8 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 export function fireWords(fire: FireShown): string {
-  const made = fire.missed ? ` Also covers ${plural(fire.missed, "missed run")}.` : "";
+  const script = fire.script_why ? ` The script didn't succeed: ${fire.script_why}.` : "";
+  const made = script + (fire.missed ? ` Also covers ${plural(fire.missed, "missed run")}.` : "");
   switch (fire.state) {
     case "due":
       return "Starting";

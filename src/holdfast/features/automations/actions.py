@@ -212,7 +212,8 @@ def _state(trigger: TriggerShown) -> str:
 
 def _fire(fire: FireShown, zone: str) -> Sequence[str]:
     state = fire.outcome or (f"{fire.state} ({fire.why})" if fire.why else fire.state)
-    return (when(fire.due_at, zone), state, fire.run_id or "-")
+    script = f", script {fire.script}: {fire.script_why}" if fire.script_why else ""
+    return (when(fire.due_at, zone), safe(state + script), fire.run_id or "-")
 
 
 def _print(trigger: TriggerShown) -> None:
@@ -235,7 +236,22 @@ def _print(trigger: TriggerShown) -> None:
         echo(f"Missed {count} runs: run or skip them with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
     echo(f"Permissions: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
+    for name, value in _extras(trigger):
+        echo(f"{name}: {safe(value)}")
     if trigger.deliver:
         echo(f"Delivers to: {', '.join(trigger.deliver)}")
     if trigger.last is not None:
         echo(f"Last: {'  '.join(_fire(trigger.last, trigger.zone))}")
+
+
+def _extras(trigger: TriggerShown) -> Sequence[tuple[str, str]]:
+    """Return the settings that most triggers don't have."""
+    cost = trigger.budget.cost_usd if trigger.budget else 0
+    found = (
+        ("Model", trigger.model),
+        ("Budget", f"${cost:g}" if cost else ""),
+        ("Skills", ", ".join(trigger.skills)),
+        ("Script", trigger.script),
+        ("Runs left", f"{trigger.times_left} of {trigger.times}" if trigger.times else ""),
+    )
+    return [(name, value) for name, value in found if value]

@@ -67,6 +67,22 @@ class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         list[str] | None,
         msgspec.Meta(description="Where to send results: chats as CHANNEL:CHAT, and https URLs."),
     ] = None
+    skills: Annotated[
+        list[str] | None, msgspec.Meta(description="Skills that the run reads before it begins.")
+    ] = None
+    times: Annotated[
+        int | None,
+        msgspec.Meta(
+            description="Stop after this many runs, not counting manual ones. Default: 0, no limit."
+        ),
+    ] = None
+    script: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="A bash command line to run in the sandbox first, for up to 120 s. The prompt "
+            "gets its output, as untrusted input."
+        ),
+    ] = None
     paused: Annotated[bool | None, msgspec.Meta(description="Create it paused.")] = None
 
 
@@ -94,6 +110,8 @@ class FireShown(ResponseBody, frozen=True, kw_only=True):
     run_id: str = ""
     missed: int = 0  # number of missed times it also covers
     event: str = ""
+    script: Annotated[str, one_of("", "started", "finished", "failed", "late", "unknown")] = ""
+    script_why: str = ""  # the script didn't succeed
 
 
 class MissedShown(ResponseBody, frozen=True, kw_only=True):
@@ -137,6 +155,10 @@ class TriggerShown(ResponseBody, frozen=True, kw_only=True):
     failures_max: int
     failures: int = 0  # in a row
     deliver: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    times: int = 0
+    times_left: int = 0  # of `times`; resume the trigger to start over
+    script: str = ""
     held_until: float | None = (
         None  # on hold until then, because the clock was ahead; POST …/resume resets it
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import AsJson, Config, DataDir, Workspace
+from holdfast.cli.options import AsJson, Config, DataDir, RunModel, Workspace
 
 triggers_app = typer.Typer(
     help="Manage schedules and webhooks. Exit codes: 0 success, 1 failure, 2 usage error.",
@@ -59,6 +59,25 @@ Overlap = Annotated[
     str | None,
     typer.Option(metavar="RULE", help="If the previous run is still active: queue, skip or replace."),
 ]
+Skill = Annotated[
+    list[str] | None,
+    typer.Option("--skill", metavar="NAME", help="Skill that the run reads before it begins. Repeatable."),
+]
+Times = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Stop after N runs, not counting `run`. 0 removes the limit."),
+]
+Script = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND",
+        help="Bash command line to run in the sandbox first; the prompt gets its output. '' removes it.",
+    ),
+]
+BudgetUsd = Annotated[
+    float | None,
+    typer.Option("--budget-usd", metavar="AMOUNT", help="Cost limit of each run, in US dollars."),
+]
 Deliver = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,8 +92,9 @@ def _flags(data_dir: str | None, config: str | None) -> dict[str, object]:
     return {"data_dir": data_dir, "config": config}
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _given(budget_usd: float | None = None, **fields: Any) -> dict[str, Any]:
+    budget = {} if budget_usd is None else {"budget": {"cost_usd": budget_usd}}
+    return {name: value for name, value in fields.items() if value is not None} | budget
 
 
 @triggers_app.command("list")
@@ -101,6 +121,11 @@ def triggers_add(
     secret_file: SecretFile = None,
     session: Session = None,
     workspace: Workspace = None,
+    model: RunModel = None,
+    budget_usd: BudgetUsd = None,
+    skill: Skill = None,
+    times: Times = None,
+    script: Script = None,
     tool: Tool = None,
     approvals: Approvals = None,
     network: Network = None,
@@ -119,6 +144,7 @@ def triggers_add(
         name=name, prompt=prompt, cron=cron, zone=zone, every=every, at=at, after=after, webhook=webhook,
         secret=secret_file.read().strip() if secret_file else None, session_id=session, tools=tool,
         approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
+        model=model, budget_usd=budget_usd, skills=skill, times=times, script=script,
         paused=paused,
     )  # fmt: skip
     flags = {**_flags(data_dir, config), "agent_workspace": workspace}
@@ -146,6 +172,11 @@ def triggers_edit(
     at: At = None,
     session: Session = None,
     workspace: Workspace = None,
+    model: RunModel = None,
+    budget_usd: BudgetUsd = None,
+    skill: Skill = None,
+    times: Times = None,
+    script: Script = None,
     tool: Tool = None,
     approvals: Approvals = None,
     network: Network = None,
@@ -162,6 +193,7 @@ def triggers_edit(
         name=name, prompt=prompt, cron=cron, zone=zone, every=every, at=at, session_id=session, tools=tool,
         workspace=str(Path(workspace).resolve()) if workspace else None,
         approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
+        model=model, budget_usd=budget_usd, skills=skill, times=times, script=script,
     )  # fmt: skip
     raise typer.Exit(edit_trigger(_flags(data_dir, config), trigger, fields))
 

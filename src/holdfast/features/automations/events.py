@@ -7,7 +7,7 @@ from the trigger and `key`. After a crash, the same ids are used, so the run sta
 from typing import Literal, TypeAlias, get_args
 
 from holdfast.events.bases import Event, Input, OwnedEvent
-from holdfast.features.automations.values import MissedRule, TriggerSettings
+from holdfast.features.automations.values import MissedRule, ScriptOutcome, TriggerSettings
 from holdfast.values import BlobRef, OutcomeKind
 
 SkipReason: TypeAlias = Literal["overlap", "paused", "duplicate", "queue_full", "session_deleted"]
@@ -90,6 +90,22 @@ class TriggerDue(OwnedEvent, frozen=True, kw_only=True, tag="trigger.due"):
     seen_seq: int = 0
 
 
+class TriggerScriptStarted(OwnedEvent, frozen=True, kw_only=True, tag="trigger.script_started"):
+    """The script of this occurrence is about to start. It starts at most once."""
+
+    key: str
+
+
+class TriggerScriptEnded(OwnedEvent, frozen=True, kw_only=True, tag="trigger.script_ended"):
+    """The script ended. `why` says what went wrong; `blob` has its output, shortened."""
+
+    key: str
+    outcome: ScriptOutcome
+    why: str = ""
+    blob: BlobRef = ""
+    ms: int = 0
+
+
 class TriggerFired(OwnedEvent, frozen=True, kw_only=True, tag="trigger.fired"):
     """The message and its run are in the session's log."""
 
@@ -137,6 +153,8 @@ TriggerEvent: TypeAlias = (
     | TriggerMissedAnswered
     | HookDelivered
     | TriggerDue
+    | TriggerScriptStarted
+    | TriggerScriptEnded
     | TriggerFired
     | TriggerSkipped
     | TriggerMissed

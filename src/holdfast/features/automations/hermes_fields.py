@@ -7,6 +7,7 @@ from typing import Any, cast
 from holdfast.features.automations.schedules import BadSchedule
 from holdfast.features.automations.times import WhenFields, iso, seconds_of, when_of
 from holdfast.features.automations.values import (
+    SKILL_NAME,
     AtTime,
     CronTimes,
     EveryTimes,
@@ -16,15 +17,11 @@ from holdfast.features.automations.values import (
 
 # Fields of a job that mean nothing here, and what to do instead.
 WITHOUT_MEANING: Mapping[str, str] = {
-    "skills": "skills aren't loaded: say in the prompt what to do",
-    "skill": "skills aren't loaded: say in the prompt what to do",
-    "repeat": "it isn't counted how often it runs: pause or remove it when it's enough",
-    "script": "no script runs before it: let the agent run it",
+    "script": "its script wasn't taken over: add it with `holdfast triggers edit NAME --script COMMAND`",
     "provider": "the provider is that of the default target",
     "base_url": "the address is that of the target",
     "deliver": "answers stay in the session: name a chat with --deliver",
 }
-_KEPT = frozenset({None, "", "local"})
 
 
 def schedule_when(schedule: object, *, now_ms: int, zone: str = "UTC") -> When:
@@ -66,14 +63,11 @@ def _hermes_seconds(text: str) -> float:
 
 def differences(job: Mapping[str, Any]) -> list[str]:
     """Return the differences of a job here."""
-    found = [why for field, why in WITHOUT_MEANING.items() if not _means_nothing(field, job.get(field))]
+    found = [why for field, why in WITHOUT_MEANING.items() if (value := job.get(field)) and value != "local"]
+    found += [
+        f"the skill {name!r} has no valid name" for name in _skills(job) if not SKILL_NAME.fullmatch(name)
+    ]
     return list(dict.fromkeys(found))
-
-
-def _means_nothing(field: str, value: object) -> bool:
-    if field == "repeat" and isinstance(value, Mapping):
-        return cast("Mapping[str, object]", value).get("times") is None
-    return not value or (isinstance(value, str) and value in _KEPT)
 
 
 def settings_of(job: Mapping[str, Any], *, now_ms: int) -> TriggerSettings:
@@ -85,8 +79,33 @@ def settings_of(job: Mapping[str, Any], *, now_ms: int) -> TriggerSettings:
     # Text that looks like one of our placeholders is plain text there.
     text = prompt.replace("{{", "{ {")
     return TriggerSettings(
-        name=name[:200], prompt=text, when=schedule_when(job.get("schedule"), now_ms=now_ms)
+        name=name[:200],
+        prompt=text,
+        when=schedule_when(job.get("schedule"), now_ms=now_ms),
+        skills=skills_of(job),
+        times=times_of(job.get("repeat")),
     )
+
+
+def skills_of(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the skills of a job that can have a skill's name here."""
+    return tuple(name for name in _skills(job) if SKILL_NAME.fullmatch(name))
+
+
+def _skills(job: Mapping[str, Any]) -> list[str]:
+    """Return the names of its skills; older jobs have a single one."""
+    listed = job.get("skills") or job.get("skill") or ()
+    names = [listed] if isinstance(listed, str) else cast("list[object]", listed)
+    return list(dict.fromkeys(name.strip() for name in names if isinstance(name, str)))
+
+
+def times_of(repeat: object) -> int:
+    """Return how often it still runs: 0 is without a limit."""
+    if isinstance(repeat, Mapping):
+        table = cast("Mapping[str, Any]", repeat)
+        times, done = table.get("times"), table.get("completed")
+        return max(1, times - (done if isinstance(done, int) else 0)) if isinstance(times, int) else 0
+    return max(0, repeat) if isinstance(repeat, int) else 0
 
 
 def schedule_text(when: When) -> str:

@@ -21,6 +21,14 @@ class JobRequest(msgspec.Struct, kw_only=True):
     deliver: Any = None
     skills: Any = None
     repeat: Any = None
+    script: Any = None
+
+
+class JobRepeat(ResponseBody, frozen=True, kw_only=True):
+    """How often a job runs, and how often it did."""
+
+    times: int
+    completed: int
 
 
 class JobShown(ResponseBody, frozen=True, kw_only=True):
@@ -36,6 +44,8 @@ class JobShown(ResponseBody, frozen=True, kw_only=True):
     next_run_at: str | None = None
     last_run_at: str | None = None
     last_status: str | None = None
+    skills: tuple[str, ...] = ()
+    repeat: JobRepeat | None = None  # none: no limit
     deliver: str = "local"
     differs: tuple[str, ...] = ()  # unsupported fields of the request
 

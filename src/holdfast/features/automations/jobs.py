@@ -16,8 +16,22 @@ from holdfast.features.automations.events import (
     TriggerResumed,
     TriggerRunAsked,
 )
-from holdfast.features.automations.hermes_fields import differences, schedule_text, schedule_when, settings_of
-from holdfast.features.automations.job_bodies import JobBody, JobDeleted, JobList, JobRequest, JobShown
+from holdfast.features.automations.hermes_fields import (
+    differences,
+    schedule_text,
+    schedule_when,
+    settings_of,
+    skills_of,
+    times_of,
+)
+from holdfast.features.automations.job_bodies import (
+    JobBody,
+    JobDeleted,
+    JobList,
+    JobRepeat,
+    JobRequest,
+    JobShown,
+)
 from holdfast.features.automations.owner import trigger_state
 from holdfast.features.automations.requests import bad_schedule, checked_schedule, models_of, upcoming
 from holdfast.features.automations.schedules import BadSchedule
@@ -109,6 +123,10 @@ class JobRoutes:
         changes: dict[str, Any] = {
             name: value for name in ("name", "prompt") if (value := getattr(wanted, name))
         }
+        if wanted.skills is not None:
+            changes["skills"] = skills_of(_given(wanted))
+        if wanted.repeat is not None:
+            changes["times"] = times_of(wanted.repeat)
         if wanted.model:
             changes["model"] = await self._model(wanted)
         try:
@@ -121,7 +139,7 @@ class JobRoutes:
             await self._check(settings, now_ms)
         edited = TriggerEdited(at_ms=now_ms, from_ms=now_ms, settings=settings, by=by)
         inputs: list[e.Input] = [edited] if changes else []
-        if wanted.enabled is not None and wanted.enabled == trigger.is_paused:
+        if wanted.enabled is not None and wanted.enabled == (trigger.is_paused or trigger.is_done):
             resumed = TriggerResumed(at_ms=now_ms, from_ms=now_ms, by=by)
             inputs.append(resumed if wanted.enabled else TriggerPaused(at_ms=now_ms, by=by))
         if inputs:
@@ -179,7 +197,8 @@ class JobRoutes:
         following = await upcoming(settings.when, anchor_ms=trigger.anchor_ms, after_ms=after_ms)
         fires = list(trigger.fires.values())
         last = fires[-1] if fires else None
-        state = "paused" if trigger.is_paused else "scheduled" if following else "completed"
+        is_scheduled = bool(following) and not trigger.is_done
+        state = "paused" if trigger.is_paused else "scheduled" if is_scheduled else "completed"
         return JobShown(
             id=trigger_id,
             name=settings.name,
@@ -188,9 +207,11 @@ class JobRoutes:
             enabled=not trigger.is_paused,
             state=state,
             created_at=iso(trigger.created_ms),
-            next_run_at=iso(following[0]) if following and not trigger.is_paused else None,
+            next_run_at=iso(following[0]) if is_scheduled and not trigger.is_paused else None,
             last_run_at=iso(last.due_at_ms) if last else None,
             last_status=(last.outcome or last.state) if last else None,
+            skills=settings.skills,
+            repeat=JobRepeat(times=settings.times, completed=trigger.runs) if settings.times else None,
             deliver=", ".join(settings.deliver) or "local",
         )
 

@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 
 from holdfast import events as e
+from holdfast.agent.deps import AgentDeps
 from holdfast.features.automations import state as fold
 from holdfast.features.automations.events import (
     TriggerDue,
     TriggerFired,
     TriggerGaveUp,
     TriggerRunEnded,
+    TriggerScriptEnded,
+    TriggerScriptStarted,
     TriggerSkipped,
 )
 from holdfast.features.automations.prompts import Delivered, delivered, prompt_for
@@ -23,6 +26,7 @@ from holdfast.features.automations.state import AFTER, PendingFire, Trigger, Tri
 from holdfast.features.automations.steps import (
     AppendEvents,
     Fire,
+    StartScript,
     Step,
     StopRuns,
     TriggerMoment,
@@ -41,7 +45,6 @@ from holdfast.features.automations.values import (
 from holdfast.features.channels.events import (
     ChannelResultRequested,
 )
-from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import delivery_place
 from holdfast.interfaces.journal import (
     Declined,
@@ -53,6 +56,7 @@ from holdfast.interfaces.journal import (
     Replayed,
     Store,
 )
+from holdfast.policy.tool_names import SKILL
 from holdfast.racing import race, wait_through_cancel
 from holdfast.runner.inbox import Inbox, IncomingMessage, NotSent, Sent
 from holdfast.server.deps import RouteDeps
@@ -100,22 +104,25 @@ async def _noted(notes: Notes, trigger_id: str) -> Trigger:
 
 async def own(trigger_id: str, fence: Fence, deps: RouteDeps) -> None:
     """Fire the trigger until it's deleted or this node loses its log."""
-    await TriggerOwner(trigger_id, fence, store=deps.store, inbox=deps.inbox, clock=deps.clock).work()
+    await TriggerOwner(trigger_id, fence, agent=deps.agent, inbox=deps.inbox).work()
 
 
 class TriggerOwner:
     """Fires one trigger for as long as this node owns its log."""
 
-    def __init__(self, trigger_id: str, fence: Fence, *, store: Store, inbox: Inbox, clock: Clock) -> None:
+    def __init__(self, trigger_id: str, fence: Fence, *, agent: AgentDeps, inbox: Inbox) -> None:
         self._trigger_id = trigger_id
         self._fence = fence
-        self._store = store
+        self._agent = agent
+        self._store = agent.store
         self._inbox = inbox
-        self._clock = clock
+        self._clock = agent.clock
         self._trigger = Trigger()
         self._changed = asyncio.Event()
         self._watching: dict[str, asyncio.Task[None]] = {}
-        self._ended: dict[str, TriggerRunEnded] = {}  # endings of runs that aren't on the log yet
+        self._scripts: set[str] = set()  # keys of the scripts that this owner has started
+        # Endings of runs and scripts that aren't on the log yet.
+        self._ended: dict[str, TriggerRunEnded | TriggerScriptEnded] = {}
         self._after: list[PendingFire] = []  # runs of another session that ended
         self._schedule: tuple[When, int, Schedule | None] | None = None
         self._noted_seq = 0
@@ -159,6 +166,9 @@ class TriggerOwner:
                 await self._record(step)
             case Fire():
                 await self._fire(step.fire)
+            case StartScript():
+                await self._append([TriggerScriptStarted(at_ms=self._clock.now_ms(), key=step.fire.key)])
+                self._scripts.add(step.fire.key)
             case StopRuns():
                 for fire in step.fires:
                     await self._stop(fire)
@@ -239,7 +249,9 @@ class TriggerOwner:
         settings = self._trigger.settings
         assert settings is not None, "next_step has looked"
         message = IncomingMessage(
-            text=prompt_for(settings, fire, await self._payload(fire)),
+            text=prompt_for(
+                settings, fire, await self._delivered(fire.blob), await self._delivered(fire.script_blob)
+            ),
             settings=_run_settings(settings, self._trigger_id, fire),
             source=AUTOMATION,
             client_id=self._trigger_id,
@@ -282,10 +294,10 @@ class TriggerOwner:
             if isinstance(result, Declined):
                 _log.warning("trigger %s: there is no channel for %s any more", self._trigger_id, place)
 
-    async def _payload(self, fire: TriggerFire) -> Delivered | None:
-        if not fire.blob:
+    async def _delivered(self, blob: str) -> Delivered | None:
+        if not blob:
             return None
-        body = await self._store.blob(fire.blob)
+        body = await self._store.blob(blob)
         return await asyncio.to_thread(delivered, body or b"")
 
     async def _stop(self, fire: TriggerFire) -> None:
@@ -303,6 +315,9 @@ class TriggerOwner:
         wanted: dict[str, Any] = {
             fire.key: (self._until_ended, fire) for fire in trigger.open_fires if fire.key not in self._ended
         }
+        for fire in trigger.due_fires:
+            if fire.script == "started" and fire.key not in self._ended:
+                wanted[fire.key] = (self._until_script_ended, fire)
         when = trigger.settings.when if trigger.settings else None
         if isinstance(when, AfterRun):
             wanted[when.session_id] = (self._until_others_end, when.session_id)
@@ -329,6 +344,25 @@ class TriggerOwner:
         self._ended[fire.key] = TriggerRunEnded(at_ms=now_ms, key=fire.key, outcome=outcome)
         self._changed.set()
 
+    async def _until_script_ended(self, fire: TriggerFire) -> None:
+        from holdfast.features.automations.scripts import run_script, script_lost  # only scripts need them
+
+        settings, began_s = self._trigger.settings, self._clock.monotonic_s()
+        assert settings is not None, "a trigger begins with its settings"
+        if fire.key in self._scripts:
+            result = await run_script(self._agent, settings, fire)
+        else:  # of a server that crashed
+            result = await script_lost(fire)
+        self._ended[fire.key] = TriggerScriptEnded(
+            at_ms=self._clock.now_ms(),
+            key=fire.key,
+            outcome=result.outcome,
+            why=result.why,
+            blob=await self._store.put_blob(result.output.encode()) if result.output else "",
+            ms=int(1000 * (self._clock.monotonic_s() - began_s)),
+        )
+        self._changed.set()
+
     async def _until_others_end(self, session_id: str) -> None:
         after = self._trigger.seen_seq
         async for records in self._store.follow(session_id, after=after, pace="seldom"):
@@ -343,15 +377,13 @@ class TriggerOwner:
 
 def _run_settings(settings: TriggerSettings, trigger_id: str, fire: TriggerFire) -> RunSettings:
     """The rights of a run: those of the trigger, which are fewer for one that a webhook starts."""
-    is_hook = isinstance(settings.when, OnWebhook)
-    approvals = settings.approvals or ("unattended" if is_hook else "ask")
-    has_network = settings.network if settings.network is not None else not is_hook
+    approvals = settings.approvals or ("unattended" if isinstance(settings.when, OnWebhook) else "ask")
     return RunSettings(
         model=settings.model,
         workspace=settings.workspace,
         budget=settings.budget,
-        tools=settings.tools,
+        tools=(*settings.tools, SKILL) if settings.tools and settings.skills else settings.tools,
         unattended=approvals == "unattended",
-        offline=not has_network,
+        offline=not settings.has_network,
         metadata={"trigger": trigger_id, "key": fire.key},
     )

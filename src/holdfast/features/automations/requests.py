@@ -14,6 +14,7 @@ from holdfast.features.automations.schedules import BadSchedule, Schedule, next_
 from holdfast.features.automations.time_zones import zone_named
 from holdfast.features.automations.times import WhenFields, when_of
 from holdfast.features.automations.values import (
+    SKILL_NAME,
     AfterRun,
     AtTime,
     CronTimes,
@@ -21,6 +22,7 @@ from holdfast.features.automations.values import (
     When,
 )
 from holdfast.features.channels.http.routes import checked_places
+from holdfast.policy.tool_names import SKILL
 from holdfast.safe_text import safe_line
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.deps import RouteDeps
@@ -30,7 +32,8 @@ from holdfast.server.transport.bodies import checked_session_id
 
 NAME_CHARS_MAX = 200
 PROMPT_CHARS_MAX = 100_000
-TOOLS_MAX = 200
+SCRIPT_CHARS_MAX = 10_000
+TOOLS_MAX, SKILLS_MAX = 200, 20
 SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 500
 _WHEN_FIELDS = ("cron", "every", "at", "after", "webhook", "zone")
 _PLAIN = (
@@ -40,6 +43,7 @@ _PLAIN = (
     "overlap",
     "grace_s",
     "failures_max",
+    "times",
 )
 
 
@@ -141,16 +145,24 @@ async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDe
         changes["model"] = await _known_model(wanted.model, deps)
     if wanted.budget is not None:
         changes["budget"] = budget_of(wanted.budget)
-    if wanted.tools is not None:
-        await deps.agent.until_opened()
-        changes["tools"] = _checked_tools(wanted.tools, deps)
+    if wanted.script is not None:
+        changes["script"] = redactor.redact_text(_checked_script(wanted.script))
     if wanted.deliver is not None:
         changes["deliver"] = await checked_places(deps, wanted.deliver)
     if wanted.approvals is not None:
         changes["approvals"] = _checked_approvals(wanted.approvals)
+    changes |= await _tools_and_skills(wanted, deps)
     changed = replace(settings, **changes)
     _check(changed)
     return changed
+
+
+async def _tools_and_skills(wanted: TriggerRequest, deps: RouteDeps) -> dict[str, Any]:
+    if wanted.tools is None and wanted.skills is None:
+        return {}
+    await deps.agent.until_opened()
+    tools = {} if wanted.tools is None else {"tools": _checked_tools(wanted.tools, deps)}
+    return tools if wanted.skills is None else tools | {"skills": _checked_skills(wanted.skills, deps)}
 
 
 def _checked_prompt(prompt: str) -> str:
@@ -201,6 +213,25 @@ def _checked_tools(tools: list[str], deps: RouteDeps) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tools))
 
 
+def _checked_skills(skills: list[str], deps: RouteDeps) -> tuple[str, ...]:
+    """Check the names. Which skills there are depends on the workspace at that time."""
+    if len(skills) > SKILLS_MAX:
+        raise bad_request(f"'skills' can have up to {SKILLS_MAX} names", param="skills")
+    for name in skills:
+        if not SKILL_NAME.fullmatch(name):
+            raise bad_request(f"{name[:100]!r} isn't the name of a skill", param="skills")
+    if skills and deps.agent.tools_now().get(SKILL) is None:
+        raise bad_request("Skills are turned off on this server", param="skills")
+    return tuple(dict.fromkeys(skills))
+
+
+def _checked_script(script: str) -> str:
+    if len(script) > SCRIPT_CHARS_MAX or "\0" in script:
+        text = f"'script' can have up to {SCRIPT_CHARS_MAX} characters, and no NUL"
+        raise bad_request(text, param="script")
+    return script.strip()
+
+
 def _check(settings: TriggerSettings) -> None:
     if settings.session_id:
         checked_session_id(settings.session_id)
@@ -208,6 +239,8 @@ def _check(settings: TriggerSettings) -> None:
         raise bad_request("A session can't trigger itself: 'after' would loop forever", param="after")
     if not 0 <= settings.grace_s <= 86_400:  # noqa: PLR2004  # a day
         raise bad_request("'grace_s' must be between 0 and 86400", param="grace_s")
+    if settings.times < 0:
+        raise bad_request("'times' must be 0 or more", param="times")
     if settings.failures_max < 0:
         raise bad_request("'failures_max' must be 0 or more", param="failures_max")
 

@@ -180,7 +180,7 @@ class TriggerRoutes:
         """POST /api/triggers/{trigger_id}/resume."""
         trigger_id, trigger = await self._found(request)
         now_ms = self._deps.clock.now_ms()
-        if not trigger.is_paused and not trigger.held_until_ms(now_ms):
+        if not (trigger.is_paused or trigger.is_done or trigger.held_until_ms(now_ms)):
             return await self._shown(trigger_id, trigger)
         resumed = TriggerResumed(at_ms=now_ms, from_ms=now_ms, by=request.scope[KEY_NAME])
         return await self._changed(trigger_id, resumed)

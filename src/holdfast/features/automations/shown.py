@@ -54,14 +54,14 @@ async def _fields(trigger_id: str, trigger: Trigger, now_ms: int) -> dict[str, A
         "when": said(settings.when),
         "prompt": settings.prompt,
         "created_at": trigger.created_ms / 1000,
-        "next": () if trigger.is_paused else tuple(at_ms / 1000 for at_ms in following),
+        "next": () if trigger.is_paused or trigger.is_done else tuple(at_ms / 1000 for at_ms in following),
         **_when(trigger_id, settings.when),
         "session_id": settings.session_id,
         "workspace": settings.workspace,
         "model": settings.model,
         "tools": settings.tools,
         "approvals": settings.approvals or ("unattended" if is_hook else "ask"),
-        "network": settings.network if settings.network is not None else not is_hook,
+        "network": settings.has_network,
         "budget": settings.budget,
         "missed": settings.missed,
         "overlap": settings.overlap,
@@ -69,6 +69,10 @@ async def _fields(trigger_id: str, trigger: Trigger, now_ms: int) -> dict[str, A
         "failures_max": settings.failures_max,
         "failures": trigger.failures,
         "deliver": settings.deliver,
+        "skills": settings.skills,
+        "times": settings.times,
+        "times_left": max(0, settings.times - trigger.runs),
+        "script": settings.script,
         "held_until": held_ms / 1000 if (held_ms := trigger.held_until_ms(now_ms)) else None,
         "unanswered": None if trigger.unanswered is None else missed_shown(trigger.unanswered),
         "last": fire_shown(fires[-1]) if fires else None,
@@ -81,7 +85,7 @@ def _state(trigger: Trigger, following: list[int]) -> str:
     if trigger.is_paused:
         return "gave_up" if trigger.gave_up_after else "paused"
     is_over = isinstance(settings.when, AtTime) and not following
-    return "done" if is_over else "active"
+    return "done" if is_over or trigger.is_done else "active"
 
 
 def _when(trigger_id: str, when: When) -> dict[str, Any]:
@@ -123,6 +127,8 @@ def fire_shown(fire: TriggerFire) -> FireShown:
         run_id=fire.run_id,
         missed=fire.missed,
         event=fire.event,
+        script=fire.script,
+        script_why=fire.script_why,
     )
 
 

@@ -23,6 +23,8 @@ from holdfast.features.automations.events import (
     TriggerResumed,
     TriggerRunAsked,
     TriggerRunEnded,
+    TriggerScriptEnded,
+    TriggerScriptStarted,
     TriggerSkipped,
 )
 from holdfast.features.automations.values import (
@@ -30,6 +32,7 @@ from holdfast.features.automations.values import (
     AtTime,
     CronTimes,
     EveryTimes,
+    ScriptOutcome,
     TriggerSettings,
 )
 from holdfast.values import OutcomeKind
@@ -58,6 +61,9 @@ class TriggerFire(msgspec.Struct, kw_only=True, omit_defaults=True):
     why: SkipReason | None = None
     blob: str = ""
     event: str = ""
+    script: Literal["", "started"] | ScriptOutcome = ""
+    script_why: str = ""
+    script_blob: str = ""
 
 
 class PendingFire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +103,7 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
     anchor_ms: int = 0
     seen_seq: int = 0
     failures: int = 0  # in a row
+    runs: int = 0  # counted against `times`
     fires: dict[str, TriggerFire] = {}  # by key, oldest first
     pending: dict[str, PendingFire] = {}
     missed: list[MissedInstants] = []  # the newest ones
@@ -107,6 +114,11 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
         is_timed = self.settings is not None and isinstance(self.settings.when, _TIMED)
         is_held = is_timed and not self.is_paused and self.cursor_ms - now_ms > HELD_MS_MIN
         return self.cursor_ms if is_held else 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has started all the runs that its settings allow."""
+        return self.settings is not None and 0 < self.settings.times <= self.runs
 
     @property
     def due_fires(self) -> list[TriggerFire]:
@@ -139,14 +151,18 @@ def apply(trigger: Trigger, seq: int, event: e.Event) -> None:
             _decide(trigger, event)
         case TriggerFired() | TriggerRunEnded():
             _go_on(trigger, event)
+        case TriggerScriptStarted() | TriggerScriptEnded():
+            _script(trigger, event)
         case _:
             return
 
 
 def _set(trigger: Trigger, event: TriggerCreated | TriggerEdited) -> None:
-    before, trigger.settings = trigger.settings, event.settings
+    was_done, before, trigger.settings = trigger.is_done, trigger.settings, event.settings
+    from_ms = event.from_ms if isinstance(event, TriggerEdited) else 0
+    if was_done and not trigger.is_done:  # times that passed meanwhile aren't missed
+        trigger.cursor_ms = max(trigger.cursor_ms, from_ms)
     if before is None or before.when != event.settings.when:
-        from_ms = event.from_ms if isinstance(event, TriggerEdited) else 0
         trigger.cursor_ms = trigger.anchor_ms = from_ms or event.at_ms
         trigger.unanswered = None
         if isinstance(event.settings.when, AfterRun):
@@ -160,6 +176,7 @@ def _pause_or_resume(trigger: Trigger, event: TriggerPaused | TriggerResumed | T
     trigger.gave_up_after = event.failures if isinstance(event, TriggerGaveUp) else 0
     if isinstance(event, TriggerResumed):
         # Times that passed while it was paused aren't missed.
+        trigger.runs = 0 if trigger.is_done else trigger.runs
         trigger.cursor_ms = event.from_ms or max(trigger.cursor_ms, event.at_ms)
         if event.from_ms:
             trigger.anchor_ms = min(trigger.anchor_ms, event.from_ms)
@@ -221,6 +238,7 @@ def _decide(trigger: Trigger, event: TriggerDue | TriggerSkipped) -> None:
     if isinstance(event, TriggerDue):
         fire.state, fire.missed = "due", event.missed
         fire.session_id, fire.message_id, fire.run_id = event.session_id, event.message_id, event.run_id
+        trigger.runs += not event.key.startswith(ASKED)
     else:
         fire.why = event.why
     trigger.fires[event.key] = fire
@@ -232,6 +250,16 @@ def _trim(trigger: Trigger) -> None:
     over = [key for key, fire in trigger.fires.items() if fire.state in {"ended", "skipped"}]
     for key in over[: max(0, len(trigger.fires) - HISTORY_MAX)]:
         del trigger.fires[key]
+
+
+def _script(trigger: Trigger, event: TriggerScriptStarted | TriggerScriptEnded) -> None:
+    fire = trigger.fires.get(event.key)
+    if fire is None:
+        return
+    if isinstance(event, TriggerScriptStarted):
+        fire.script = "started"
+    else:
+        fire.script, fire.script_why, fire.script_blob = event.outcome, event.why, event.blob
 
 
 def _go_on(trigger: Trigger, event: TriggerFired | TriggerRunEnded) -> None:

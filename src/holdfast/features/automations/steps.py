@@ -52,6 +52,12 @@ class Fire(Struct, frozen=True):
     fire: TriggerFire
 
 
+class StartScript(Struct, frozen=True):
+    """Record that the script starts, and start it."""
+
+    fire: TriggerFire
+
+
 class StopRuns(Struct, frozen=True):
     """Stop these runs, which another one replaces; `then` is appended afterwards."""
 
@@ -65,7 +71,7 @@ class WaitForInstant(Struct, frozen=True):
     until_ms: int = 0
 
 
-Step: TypeAlias = AppendEvents | Fire | StopRuns | WaitForInstant
+Step: TypeAlias = AppendEvents | Fire | StartScript | StopRuns | WaitForInstant
 
 
 class TriggerMoment(Struct, frozen=True):
@@ -97,10 +103,13 @@ def next_step(trigger: Trigger, schedule: Schedule | None, moment: TriggerMoment
         return AppendEvents((TriggerGaveUp(at_ms=moment.now_ms, failures=trigger.failures),))
     due = trigger.due_fires
     if due and not _must_wait(trigger, settings):
-        return Fire(due[0])
+        if settings.script and not due[0].script:
+            return StartScript(due[0])
+        if due[0].script != "started":
+            return Fire(due[0])
     if trigger.pending:
         return decided(trigger, next(iter(trigger.pending.values())), moment)
-    if trigger.is_paused or schedule is None:
+    if trigger.is_paused or trigger.is_done or schedule is None:
         return WaitForInstant()
     return _scheduled(trigger, schedule, moment)
 
@@ -148,7 +157,8 @@ def decided(trigger: Trigger, pending: PendingFire, moment: TriggerMoment) -> St
     """Decide whether the occurrence runs now, is skipped, or replaces the active run."""
     assert trigger.settings is not None, "a trigger begins with its settings"
     is_open = bool(trigger.open_fires)
-    if trigger.is_paused and not pending.key.startswith((ASKED, MISSED)):
+    is_over = trigger.is_done and not pending.key.startswith(ASKED)
+    if is_over or (trigger.is_paused and not pending.key.startswith((ASKED, MISSED))):
         return _skipped(pending, moment, "paused")
     if len(trigger.due_fires) >= QUEUE_MAX:
         return _skipped(pending, moment, "queue_full")

@@ -46,6 +46,11 @@ class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: Annotated[
         str, Meta(max_length=50, description="A single time: ISO 8601 with its offset from UTC.")
     ] = ""
+    times: Annotated[int, Meta(ge=0, le=100_000, description="Stop after this many runs. 0: no limit.")] = 0
+    skills: Annotated[
+        tuple[Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)], ...],
+        Meta(max_length=20, description="Skills to read first."),
+    ] = ()
 
 
 def tools(context: FeatureContext) -> Sequence[Tool]:
@@ -75,7 +80,9 @@ class Schedule(Tool):
         given = parsed(ScheduleArgs, args)
         planned = self._planned(given)
         times = "\n".join(planned.times)
-        summary = f"{given.name}: {planned.text}\nNext:\n{times}\nTask: {given.prompt}"
+        limit = f"\nStops after {given.times} runs" if given.times else ""
+        skills = f"\nSkills: {', '.join(given.skills)}" if given.skills else ""
+        summary = f"{given.name}: {planned.text}{limit}\nNext:\n{times}{skills}\nTask: {given.prompt}"
         # Without the times, which move on: the approval is for what was asked.
         return Action(tool=SCHEDULE, summary=summary, digest=arguments_hash(SCHEDULE, args))
 
@@ -86,7 +93,12 @@ class Schedule(Tool):
         trigger_id = trigger_id_of(sha256(call.effect_key.encode()).hexdigest())
         now_ms = self._clock.now_ms()
         settings = TriggerSettings(
-            name=given.name, when=planned.when, prompt=given.prompt, workspace=str(call.workspace)
+            name=given.name,
+            when=planned.when,
+            prompt=given.prompt,
+            workspace=str(call.workspace),
+            skills=given.skills,
+            times=given.times,
         )
         created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=TRIGGER)
         made = TriggerCreated(at_ms=now_ms, settings=settings)

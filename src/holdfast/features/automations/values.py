@@ -1,5 +1,6 @@
 """A trigger's settings: when it fires, what it sends, and with which rights."""
 
+import re
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -10,9 +11,11 @@ from holdfast.values import Budget
 
 TRIGGER = "trigger"  # the source of a trigger's log
 _PREFIX = "trg_"
+SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 MissedRule: TypeAlias = Literal["once", "skip", "ask"]
 OverlapRule: TypeAlias = Literal["queue", "skip", "replace"]
+ScriptOutcome: TypeAlias = Literal["finished", "failed", "late", "unknown"]
 
 
 class CronTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cron", tag_field="kind"):
@@ -75,6 +78,14 @@ class TriggerSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     grace_s: float = 60.0  # an instant that is later than this was missed
     failures_max: int = 5  # so many failed runs in a row pause it; 0: never
     deliver: tuple[str, ...] = ()  # where results are sent: CHANNEL:CHAT, or an https URL
+    skills: tuple[str, ...] = ()  # the run reads them first
+    times: int = 0  # so many runs, not counting manual ones, and it's done; 0: no limit
+    script: str = ""  # a bash command line; its output is part of the prompt, as untrusted input
+
+    @property
+    def has_network(self) -> bool:
+        """Whether its tools and script can use the network."""
+        return self.network if self.network is not None else not isinstance(self.when, OnWebhook)
 
 
 def new_trigger_id() -> str:
