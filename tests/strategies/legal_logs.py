@@ -28,6 +28,8 @@ from holdfast.features.automations.events import (
     TriggerResumed,
     TriggerRunAsked,
     TriggerRunEnded,
+    TriggerScriptEnded,
+    TriggerScriptStarted,
     TriggerSkipped,
 )
 from holdfast.features.automations.values import EveryTimes, TriggerSettings
@@ -500,6 +502,8 @@ _TRIGGER_EVENTS: tuple[_Made, ...] = (
         {"key": "at/1", "due_at_ms": 1, "session_id": "o", "message_id": "o", "run_id": "of another session"},
     ),
     (TriggerFired, {"key": "at/1"}),
+    (TriggerScriptStarted, {"key": "at/1"}),
+    (TriggerScriptEnded, {"key": "at/1", "outcome": "late"}),
     (TriggerSkipped, {"key": "at/1", "due_at_ms": 1, "why": "overlap"}),
     (TriggerMissed, {"first_ms": 1, "last_ms": 2, "count": 2, "then": "skip"}),
     (TriggerRunEnded, {"key": "at/1", "outcome": "completed"}),

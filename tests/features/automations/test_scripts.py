@@ -1,4 +1,4 @@
-"""Scripts of triggers: each starts at most once, in the sandbox, and the prompt says how it ended."""
+"""Scripts of triggers: each starts at most once, in the sandbox, and the prompt reports how it ended."""
 
 from pathlib import Path
 

@@ -285,7 +285,7 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
   );
 }
 
-/** What happens before the prompt, and how often. */
+/** The number of runs, and the steps before the prompt. */
 function Steps({ draft, onChange }: PartProps): JSX.Element {
   const text = (name: "skills" | "times" | "script", words: string): JSX.Element => (
     <Field words={words}>

@@ -96,7 +96,7 @@ def _of_script(fire: TriggerFire, output: Delivered | None) -> str:
     said = _block(fire, _PRINTED, output) if output is not None else ""
     if fire.script == "finished":
         return said or "(The script for this task ran and printed nothing.)"
-    why = f"(The script for this task didn't succeed: {fire.script_why}. Say so in your answer.)"
+    why = f"(The script for this task didn't succeed: {fire.script_why}. Report it in your answer.)"
     return f"{why}\n\n{said}".strip()
 
 
