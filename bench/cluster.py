@@ -44,6 +44,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.redaction import NO_SECRETS
 
 TURNS = 20
 PER_TURN = 50
@@ -286,7 +287,7 @@ async def answers(delta: Call, usage: Call) -> None:
 
 @asynccontextmanager
 async def node(dsn: str, name: str, *, tuning: PostgresTuning | None = None) -> AsyncGenerator[PostgresStore]:
-    store = await PostgresStore.open(dsn, name=name, tuning=tuning)
+    store = await PostgresStore.open(dsn, NO_SECRETS, name=name, tuning=tuning)
     try:
         yield store
     finally:

@@ -17,6 +17,7 @@ import aiohttp
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, SayWords, Script, SeenRequest
 from holdfast.journal.postgres.store import PostgresStore
+from holdfast.redaction import NO_SECRETS
 
 STOPS = 200
 DEATHS = 3
@@ -39,7 +40,7 @@ async def measure_runs() -> None:
             aiohttp.ClientSession() as http,
             cluster(Path(folder), model.base_url, http, nodes=2, seed=1) as servers,
         ):
-            store = await PostgresStore.open(servers.dsn, name="bench")
+            store = await PostgresStore.open(servers.dsn, NO_SECRETS, name="bench")
             try:
                 await stops(servers.nodes, http, store)
                 await deaths(servers.nodes, http, store)

@@ -27,6 +27,7 @@ from holdfast.journal.sqlite.commits import WAL_PAGES_MAX
 from holdfast.journal.sqlite.connection import connect_for_writing, migrate
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 AT_MS = 1_700_000_000_000
 TEXT = "and so the quick brown fox "
@@ -70,7 +71,7 @@ def delta(nth: int = 0) -> e.TextDelta:
 @asynccontextmanager
 async def opened() -> AsyncGenerator[SqliteStore]:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        store = await SqliteStore.open(Path(folder) / "journal.db")
+        store = await SqliteStore.open(Path(folder) / "journal.db", NO_SECRETS)
         try:
             yield store
         finally:
@@ -166,14 +167,14 @@ async def measure_replay(events: int) -> str:
     """Open a store with one long log, read and decode all of it, and fold it into a transcript."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         path = Path(folder) / "journal.db"
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, NO_SECRETS)
         fence = await with_sessions(store, 1)
         await store.append_run("s0", beginning(), fence=fence)
         for nth in range(0, events, 1_000):
             await store.append_run("s0", [delta(nth)] * 1_000, fence=fence)
         await store.close()
         began = time.perf_counter()
-        store = await SqliteStore.open(path)
+        store = await SqliteStore.open(path, NO_SECRETS)
         open_s = time.perf_counter() - began
         began = time.perf_counter()
         pairs: list[tuple[int, e.Event]] = []

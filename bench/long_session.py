@@ -17,13 +17,14 @@ import aiohttp
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 from restart import configure, conversation, serving
 
 
 async def fill(path: Path, *, messages: int) -> int:
     """A store with one long session; how many events it has."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     fence = await store.claim("long")
     for nth in range(messages // 2):
         events = conversation(nth)

@@ -22,6 +22,7 @@ from holdfast.features.mcp_client.servers import McpServers
 from holdfast.features.mcp_client.sign_in import read_redirect, sign_in
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.memory import MemoryStore
+from holdfast.redaction import NO_SECRETS
 
 if TYPE_CHECKING:
     from holdfast.interfaces.journal import Blobs
@@ -63,7 +64,7 @@ class DriverCall:
         self.judged_paths: tuple[str, ...] = ()
         self.confinement: Confinement | None = None
         self.workspace = workspace
-        self.blobs: Blobs = MemoryStore()
+        self.blobs: Blobs = MemoryStore(NO_SECRETS)
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """Show progress."""

@@ -53,7 +53,7 @@ WITHIN_S = 60.0
 @asynccontextmanager
 async def example_server() -> AsyncGenerator[str]:
     """The transport with the examples behind it, on a loopback port that needs no key."""
-    options, streams, clock, store = ServerOptions(), Streams(), SystemClock(), MemoryStore()
+    options, streams, clock, store = ServerOptions(), Streams(), SystemClock(), MemoryStore(NO_SECRETS)
     routes = McpRoutes(ExampleService(), streams, options.limits)
     operations = [one for one in OPERATIONS if one.endpoint.startswith("mcp.")]
     router = Router(api_routes(operations, {"mcp.post": routes.post, "mcp.get": routes.get}))

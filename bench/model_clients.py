@@ -28,6 +28,7 @@ from holdfast.models.call import ModelCalls
 from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
+from holdfast.redaction import NO_SECRETS
 from holdfast.targets import Target, Wire
 
 REQUEST = ModelRequest(messages=(UserMessage("hi"),))
@@ -204,7 +205,10 @@ async def clients_of(port: int) -> AsyncGenerator[Clients]:
     url = f"http://127.0.0.1:{port}"
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     with tempfile.TemporaryDirectory() as folder:
-        memory, sqlite = MemoryStore(), await SqliteStore.open(Path(folder) / "bench.db")
+        memory, sqlite = (
+            MemoryStore(NO_SECRETS),
+            await SqliteStore.open(Path(folder) / "bench.db", NO_SECRETS),
+        )
         async with (
             ModelHttp() as http,
             aiohttp.ClientSession(

@@ -23,6 +23,7 @@ from tests.serving import Setting  # noqa: E402
 from following import following  # noqa: E402
 from holdfast.chaos import SayWords  # noqa: E402
 from holdfast.journal.memory import MemoryStore  # noqa: E402
+from holdfast.redaction import NO_SECRETS  # noqa: E402
 from holdfast.server.page import BUILT, read_page  # noqa: E402
 
 AIMS = {"script": "   aim < 5 ms"}
@@ -171,7 +172,7 @@ def _delays(log: list[dict[str, Any]], seen: list[tuple[int, int]]) -> list[floa
 
 
 async def long_session(browser: Browser, *, exchanges: int) -> None:
-    store = MemoryStore()
+    store = MemoryStore(NO_SECRETS)
     await put_long_session(store, "long", exchanges=exchanges)
     async with chatting(setting=Setting(store=store)) as server:
         for round_ in ("cold", "warm"):

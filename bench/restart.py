@@ -23,6 +23,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.journal import IfSessionNew
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 AT_MS = 1_700_000_000_000
 CONFIG = """
@@ -78,7 +79,7 @@ def conversation(nth: int) -> list[e.Event]:
 async def fill(path: Path, *, sessions: int, open_runs: int) -> None:
     """A store with so many sessions, of which some were cut off."""
     path.parent.mkdir(parents=True)
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     fence = await store.claim("")
 
     async def put(nth: int) -> None:

@@ -21,6 +21,7 @@ from holdfast.interfaces.journal import Fence
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.thinning import Joining
+from holdfast.redaction import NO_SECRETS
 
 AT_MS = 1_700_000_000_000
 LATE_MS = AT_MS + 1_000
@@ -109,13 +110,13 @@ async def thin_all(store: SqliteStore, pause_s: float) -> tuple[int, float]:
 async def measure(options: argparse.Namespace) -> None:
     """Fill, look, thin, look."""
     path = Path(await asyncio.to_thread(tempfile.mkdtemp)) / "journal.db"
-    store = await SqliteStore.open(path, durability="process")
+    store = await SqliteStore.open(path, NO_SECRETS, durability="process")
     for nth in range(options.runs):
         await store.append(f"s{nth}", cast("list[e.Input]", old_run(nth, options.deltas)))
     await store.close()
     print(f"{options.runs:,} runs of {options.deltas:,} deltas")
     print(f"{'before':<44} {await asyncio.to_thread(size, path)}")
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     begin = [
         e.SessionCreated(at_ms=LATE_MS, epoch="e"),
         e.RunQueued(at_ms=LATE_MS, run_id="run_live", message_id="m"),

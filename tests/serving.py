@@ -24,7 +24,6 @@ from holdfast.interfaces.feature import SessionTools
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryStore
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
@@ -35,6 +34,7 @@ from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
+from stores import MemoryStore
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
@@ -290,7 +290,7 @@ async def served(
     """A server on a free port; leaving it is an orderly shutdown."""
     setting = setting or Setting()
     async with AsyncExitStack() as stack:
-        kept = store or setting.store or MemoryStore()
+        kept = store or setting.store or MemoryStore(redactor=setting.secrets)
         if store is None and setting.store is None:
             stack.push_async_callback(kept.close)
         parts = parts_of(

@@ -2,15 +2,13 @@
 
 This is the whole list of places where secrets are removed before anything is stored or shown:
 
-- inputs (messages, titles, answers): `journal.redacting.RedactingStore`, which a server and an embedded agent
-  put in front of their store;
+- inputs (messages, titles, answers) and blobs: every store (`journal.log_store`) needs a redactor;
 - files that come with a message or are uploaded: `server.contents` and `server.blobs`;
 - errors over HTTP, and names that contain a key: `server.access.request_secrets`, which also knows the key
   that the caller sent;
 - events of a run: `agent.runlog.RunLog`, before an event is appended or put into the spool;
 - text and reasoning of the model, where a key may be split over two deltas: `StreamFilter` in `RunLog`;
 - output of a running tool, which is cut anywhere, too: `StreamFilter` in `agent.calls`;
-- whole outputs that a tool stores as a blob: `journal.redacting.RedactingBlobs` in `agent.calls`;
 - texts that are stored as notes (drafts) or compared before they are stored (titles):
   `server.sessions.sessions`;
 - lines of the log file: `host.logs`;

@@ -9,7 +9,7 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.interfaces.clock import Clock
-from holdfast.journal.memory import MemoryStore
+from stores import MemoryStore
 
 
 class GatedStore(MemoryStore):

@@ -19,7 +19,6 @@ from holdfast.interfaces.ids import grant_of_approval
 from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.redaction import Redactor
@@ -29,6 +28,7 @@ from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import Action, Choice
 from server.toolbox import CountedShell
 from serving import AsksAbout
+from stores import MemoryStore
 
 READING = ToolTraits(read_only=True, parallel_safe=True)
 

@@ -13,10 +13,10 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.folds.context import SUMMARY_MARK
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.values import RunSettings
+from stores import MemoryStore
 
 SUMMARY = "## Task\nthe cat is Mia"
 STORY = "my cat is called Mia " * 40

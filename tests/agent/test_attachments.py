@@ -15,12 +15,12 @@ from holdfast.agent.attachments import HEAD_CHARS_MAX, TEXT_BYTES_MAX
 from holdfast.chaos import ChaosServer, Say
 from holdfast.events import Event
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import FilePart, HistoryMessage, ImagePart, Part, RunSettings, SavedFile
+from stores import MemoryStore
 
 ZIP = b"PK\x03\x04\0\xff" * 10
 

@@ -12,7 +12,6 @@ from holdfast.agent.budgets import run_until
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.call_deps import Prices
@@ -20,6 +19,7 @@ from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.targets import Target
 from holdfast.values import Budget
 from serving import PATIENT
+from stores import MemoryStore
 
 FIVE_MINUTES = Budget(minutes=5)
 

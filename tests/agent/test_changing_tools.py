@@ -5,10 +5,10 @@ from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.feature import SessionTools
 from holdfast.interfaces.tool import Tool, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.registry import Registry
+from stores import MemoryStore
 
 
 def with_tool(tool: Tool) -> dict[str, SessionTools]:

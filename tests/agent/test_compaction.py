@@ -19,10 +19,10 @@ from holdfast.chaos import (
 from holdfast.folds.entries import Person, Text
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import HistoryMessage
+from stores import MemoryStore
 
 ASKED = "Below is"  # how a request for a summary begins
 SUMMARY = "## Task\nthe story in short"

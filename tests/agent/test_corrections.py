@@ -12,9 +12,9 @@ from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.journal import JournalError
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import OUTPUT_INVALID, OutputFormat
+from stores import MemoryStore
 
 WANTED = OutputFormat(name="city", schema={"type": "object", "required": ["name"]})
 

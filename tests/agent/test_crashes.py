@@ -17,10 +17,10 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import ClientTool, RunSettings
+from stores import MemoryStore
 
 STEER = "and be quick"
 SETTINGS = RunSettings(client_tools=(ClientTool(name="yours"),))

@@ -7,8 +7,8 @@ from holdfast import events as e
 from holdfast.agent.runlog import DeltaBatcher, RunLog
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
+from stores import MemoryStore
 
 NEVER_S = 3_600.0  # the test is over long before
 

@@ -16,9 +16,9 @@ from holdfast.folds.run import Run
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import Action
+from stores import MemoryStore
 
 if TYPE_CHECKING:
     from _collections_abc import dict_values

@@ -14,9 +14,9 @@ from holdfast.folds.context import context_for
 from holdfast.folds.entries import Text
 from holdfast.folds.transcript import output
 from holdfast.interfaces.journal import Record
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import AssistantMessage, SaidText
 from holdfast.model_events import LONG_CHARS
+from stores import SqliteStore
 from stream_server import stream_server
 
 LIMIT = 10_000

@@ -37,11 +37,11 @@ from holdfast.chaos import (
     context_overflow,
 )
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import Redactor
 from holdfast.runner.asks import Answered, ApprovalVerdict, Stale, UnknownAsk
 from holdfast.runner.inbox import IncomingMessage, Sent
+from stores import MemoryStore
 
 
 async def test_tools_run_between_answers_and_their_results_reach_the_model_in_call_order() -> None:

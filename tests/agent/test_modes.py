@@ -21,7 +21,6 @@ from holdfast.features.plans.tools import UpdatePlan
 from holdfast.features.undo.scan import ScanLimits
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.folds import session
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import PLAN_MODE
@@ -30,6 +29,7 @@ from holdfast.runner.session_modes import SessionModes
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import ApprovalMode, Choice
+from stores import MemoryStore
 
 WRITE = CallTool("write_file", {"path": "new.txt", "content": "x"})
 

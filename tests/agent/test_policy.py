@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.verdicts import Allow, NeedsApproval
 from holdfast.values import Action
+from stores import MemoryStore
 
 
 def removing(folder: Path, text: str) -> Action:

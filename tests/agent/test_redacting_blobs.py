@@ -7,9 +7,8 @@ from agent.world import Effect, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.redacting import RedactingBlobs
 from holdfast.redaction import Redactor
+from stores import MemoryStore
 
 
 @dataclass(slots=True)
@@ -35,9 +34,8 @@ async def test_what_a_tool_keeps_whole_holds_no_secret_either() -> None:
 
 
 async def test_what_is_kept_already_is_found_as_it_is() -> None:
-    store = MemoryStore()
-    name = await store.put_blob(b"a picture")
-    clean = RedactingBlobs(store, Redactor(["key-of-somebody"]))
+    clean = MemoryStore(redactor=Redactor(["key-of-somebody"]))
+    name = await clean.put_blob(b"a picture")
     assert await clean.keep_blob(name)
     assert await clean.blob(name) == b"a picture"
     assert await clean.put_blob(b"a picture") == name

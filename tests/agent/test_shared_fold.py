@@ -8,10 +8,10 @@ from holdfast.chaos import CallTool, ChaosServer
 from holdfast.codec import encode
 from holdfast.folds.phases import IllegalEvent
 from holdfast.interfaces.journal import Record
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.shared_folds import SharedFolds
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, served, target_of
+from stores import MemoryStore
 
 QUEUED = e.RunQueued(at_ms=3, run_id="r", message_id="m")
 

@@ -9,9 +9,9 @@ from agent.machines import machine
 from agent.world import World, messages, process, send
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, SeenRequest
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import ClientTool
+from stores import MemoryStore
 
 
 async def answered(world: World, *, runs: int, **settings: Any) -> None:

@@ -14,7 +14,6 @@ from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
 from holdfast.folds.context import context_for
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
 from holdfast.runner.asks import ApprovalVerdict
@@ -27,6 +26,7 @@ from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.job_tools import ShellKill
 from holdfast.values import MODES, ApprovalMode, ClientTool
+from stores import MemoryStore
 
 FACTS = "- More tools: "
 

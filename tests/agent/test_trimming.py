@@ -26,10 +26,10 @@ from holdfast.chaos import (
 )
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.tool_names import READ_RESULT
 from holdfast.targets import Patience
+from stores import MemoryStore
 
 LOOK = ToolTraits(read_only=True, parallel_safe=True)
 STORY = "an old story " * 800

@@ -14,11 +14,11 @@ from holdfast.agent.runlog import RunLog, Unwritable
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say
 from holdfast.interfaces.journal import Following, Record, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.listing import ListFiles
+from stores import MemoryStore
 
 OLD_NAME = b"caf\xe9.txt"
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -22,11 +22,11 @@ from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ToolSpec
 from holdfast.models.call_deps import Prices
 from holdfast.models.http import ModelHttp
+from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.asks import ApprovalVerdict, QuestionAnswer
 from holdfast.runner.inbox import Inbox, IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
@@ -35,6 +35,7 @@ from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.registry import Registry
 from holdfast.values import Action, ClientToolResult, RunSettings
 from serving import PATIENT, AsksAbout, parts_of, target_of
+from stores import MemoryStore
 
 OBJECT: dict[str, object] = {"type": "object"}
 
@@ -143,7 +144,8 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     **fields: object,
 ) -> AsyncGenerator[World]:
     """A process that runs agents; leaving it is a shutdown in which runs are cancelled."""
-    kept = store or MemoryStore()
+    secrets = cast("Redactor", fields.get("secrets", NO_SECRETS))
+    kept = store or MemoryStore(redactor=secrets)
     base_url = chaos.url if wire == "anthropic" else chaos.base_url
     target = replace(target_of(chaos, patience=patience), wire=wire, base_url=base_url)
     usual = parts_of(target, store=kept, tools=tools, registry=registry, **fields)

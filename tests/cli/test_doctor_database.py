@@ -16,10 +16,10 @@ from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.journal.postgres.objects import Bucket
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.values import CHANNEL
 from object_lab import KEY, S3Server, objects_in
 from postgres_lab import PostgresServer
+from stores import PostgresStore
 
 URL = "postgresql://holdfast:p%40ss:word@db-1:5432,db-2/work?sslmode=require"
 

@@ -12,8 +12,8 @@ from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client
 from holdfast.config.settings import ServerSettings, Settings
 from holdfast.folds.rows import run_of
-from holdfast.journal.sqlite.store import SqliteStore
 from serving import served, target_of
+from stores import SqliteStore
 
 
 async def test_a_run_and_a_session_are_named_by_their_beginning_or_as_the_last(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from holdfast.cli.runs import status_words
 from holdfast.client import Client, Refused
 from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.host.server_keys import first_key, keys_of
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ServerOptions
 from serving import Setting, served, target_of
+from stores import SqliteStore
 
 COMMAND = "touch " + "a-rather-long-name-" * 7
 

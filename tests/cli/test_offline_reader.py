@@ -16,10 +16,10 @@ from holdfast.cli.sessions import show_session
 from holdfast.client import Client, Refused, Seen
 from holdfast.config.settings import ServerSettings, Settings
 from holdfast.host.lock import LockHolder
-from holdfast.journal.sqlite.store import SqliteStore
 from scene import begun
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, served, target_of
+from stores import SqliteStore
 
 
 async def listed(reads: Reader, **query: Any) -> list[tuple[str, str, str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from cli.lab import command, configure, executed
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import GrantRule
+from stores import SqliteStore
 
 
 async def granted_in(folder: Path, *rules: tuple[str, GrantRule]) -> AlwaysGrants:

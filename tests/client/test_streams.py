@@ -14,9 +14,9 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.client import Address, Away, Back, Client, ClientPatience, LiveLine, Refused, Seen, Unreachable
 from holdfast.client.streams import FrameParser, StreamFrame
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, served, target_of
+from stores import MemoryStore
 
 
 async def test_a_stream_that_is_cut_after_every_few_bytes_gives_the_same_log() -> None:

@@ -27,9 +27,9 @@ from holdfast.chaos import Say as Said
 from holdfast.events import ToolEnded
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.testing import Call, Say, ScriptedModel
+from stores import MemoryStore
 
 PAINTS = [Call("paint"), Say("Done.")]
 

@@ -13,9 +13,9 @@ from holdfast import catalog
 from holdfast.catalog import FEATURES, SHIPPED
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.interfaces.feature import Feature
-from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import Program, configure, program
 from serving import frames_in
+from stores import SqliteStore
 
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
 PLANNED = "planned"

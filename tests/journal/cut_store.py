@@ -6,12 +6,12 @@ from typing import Any
 
 from holdfast.events import Event
 from holdfast.interfaces.journal import Fence, JournalError, OutcomeUnknown, Store, StoreUnreachable
-from holdfast.journal.forwarding import ForwardingStore
+from stores import WrappedStore
 
 AWAY = "the database is away"
 
 
-class CutStore(ForwardingStore):
+class CutStore(WrappedStore):
     """A store that loses its connection in the middle of one write of a run, and has it back when told."""
 
     def __init__(
@@ -35,16 +35,16 @@ class CutStore(ForwardingStore):
     async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         if self.trouble is not None:
             raise self.trouble
-        return await super().claim(session_id, to_settle=to_settle)
+        return await self._inner.claim(session_id, to_settle=to_settle)
 
     async def append_run(self, session_id: str, events: Sequence[Event], **rest: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.trouble is not None:
             raise self.trouble
         self._left -= 1
         if self._left:
-            return await super().append_run(session_id, events, **rest)
+            return await self._inner.append_run(session_id, events, **rest)
         if self._lands:
-            await super().append_run(session_id, events, **rest)
+            await self._inner.append_run(session_id, events, **rest)
         self.is_back.clear()
         self.was_cut.set()
         raise self._says("the connection broke before the database answered")

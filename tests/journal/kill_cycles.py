@@ -14,7 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 from holdfast.interfaces.journal import Store
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 CHILD = Path(__file__).with_name("writing_child.py")
 LINES_BEFORE_KILL_MAX = 150

@@ -9,21 +9,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import WINDOW_BYTES_MAX
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.node import end_node
 from holdfast.journal.postgres.objects import BlobBucket
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
-from holdfast.redaction import NO_SECRETS
-from holdfast.server.server_store import ServerStore
+from stores import MemoryStore, PostgresStore, SqliteStore
 
 
 class Lab(Protocol):
@@ -91,9 +85,8 @@ class PostgresLab:
         store = await self.kind.open(
             self.dsn,
             name=f"node-{len(self.stores) + 1}",
-            direct=self.direct,
             objects=self.objects,
-            tuning=replace(self.tuning, window_bytes_max=window_bytes_max),
+            tuning=replace(self.tuning, window_bytes_max=window_bytes_max, direct=self.direct),
         )
         self.stores.append(store)
         return store
@@ -143,22 +136,8 @@ def memory_lab(_folder: Path) -> Lab:
     return MemoryLab()
 
 
-@dataclass
-class LayeredLab(MemoryLab):
-    """A store behind the layers that a server puts in front of it."""
-
-    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
-        inner = await super().open(window_bytes_max=window_bytes_max)
-        return ServerStore(inner, lambda: NO_SECRETS, clock=SystemClock(), metrics=Metrics())
-
-
-def layered_lab(_folder: Path) -> Lab:
-    return LayeredLab()
-
-
 # A new backend joins the conformance suite with one line here.
 LABS: dict[str, Callable[[Path], Lab]] = {
     "memory": memory_lab,
     "sqlite": SqliteLab,
-    "layered": layered_lab,
 }

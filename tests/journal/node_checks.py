@@ -18,11 +18,11 @@ from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.node import end_node
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.promise_checks import first_seqs
 from journal.sample import AT_MS, begin, created, delta, message, say, seqs
+from stores import PostgresStore
 
 NodeCheck = Callable[[PostgresLab], Awaitable[None]]
 _WAITING = (

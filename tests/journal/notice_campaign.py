@@ -5,11 +5,11 @@ import json
 import random
 
 from holdfast.interfaces.journal import Appended
-from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
 from journal.node_checks import connected
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message
+from stores import PostgresStore
 
 NUMBERS: tuple[object, ...] = (0, 1, 2, 900, 2**31, 2**63 - 1, 2**63, -1, 0.5, 1e300, None, True, "1", [], {})
 TEXTS = ("s1", "s2", "", "s\x00", "\ud800", "s" * 900, "\u202es1", "ses_unknown")

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from holdfast.journal.postgres.objects import Bucket, open_objects
-from holdfast.journal.postgres.store import PostgresStore
+from stores import PostgresStore
 
 KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"
 

@@ -25,7 +25,6 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.jobs import WriteJob
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import Stretch, ThinningPlan
 from journal.labs import SqliteLab
@@ -42,6 +41,7 @@ from journal.promise_checks import (
     check_what_was_accepted_outlives_its_file,
     check_what_was_shown_outlives_its_file,
 )
+from stores import SqliteStore
 
 
 class PublishesBeforeCommit(SqliteStore):

@@ -21,7 +21,6 @@ from holdfast.journal.postgres.node import Lease
 from holdfast.journal.postgres.notices import AppendNotice, NoticeListener
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
-from holdfast.journal.postgres.store import PostgresStore
 from journal.node_checks import (
     NodeCheck,
     check_a_delta_after_a_purge_leaves_nothing,
@@ -39,6 +38,7 @@ from journal.node_checks import (
     check_raising_the_writer_waits_for_what_is_in_flight,
 )
 from journal.notice_campaign import check_forged_notices_leave_runs_and_readers_alone
+from stores import PostgresStore
 
 
 class _NoFenceLock(Connection):

@@ -25,8 +25,6 @@ from holdfast.interfaces.journal import (
     StoreClosed,
     UnknownSession,
 )
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import LogEnd
 from journal.labs import Lab
 from journal.promise_checks import (
@@ -49,6 +47,7 @@ from journal.sample import (
     seqs,
     started,
 )
+from stores import MemoryStore, SqliteStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,14 +17,13 @@ from holdfast.journal.copying.postgres_side import PostgresTarget
 from holdfast.journal.copying.sides import CopiedLog, CopyRefused
 from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget
 from holdfast.journal.postgres.objects import Bucket
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.integrity import check_store
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import HistoryMessage
 from journal.object_checks import AGED, ObjectLab
 from journal.sample import AT_MS, asked, begin, created, delta, ended, message, started
 from object_lab import S3Server, objects_in
 from postgres_lab import PostgresServer
+from stores import PostgresStore, SqliteStore
 
 KEY = IdempotencyKey("once", "digest", b"answer", AT_MS + 1_000_000_000_000)
 BIG = bytes(range(256)) * 8_192  # two pieces of a megabyte

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from holdfast.interfaces.journal import Appended, StoreDamaged
-from holdfast.journal.sqlite.store import SqliteStore
 from journal.sample import begin, message, seqs
+from stores import SqliteStore
 
 NAMES = ("journal.db", "journal.db-wal", "journal.db-mark")
 FRAME_BYTES = 24 + 4_096

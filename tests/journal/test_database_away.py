@@ -11,12 +11,12 @@ from fakes.tcp_proxy import TcpProxy
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.schema import MIGRATION_LOCK
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say, seqs
 from postgres_lab import PostgresServer
+from stores import PostgresStore
 
 NEVER_S = 1e6
 WRITE_S = 0.3

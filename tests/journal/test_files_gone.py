@@ -19,13 +19,13 @@ from holdfast.journal.sqlite.commit_mark import CommitMark, number_in
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.connection import connect_for_writing
 from holdfast.journal.sqlite.jobs import TransactionJob
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.file_faults import FAULTS, JUNK, copy_of
 from journal.labs import until
 from journal.sample import begin, message
+from stores import SqliteStore
 
 BEFORE, LATER = 30, 21
 ANY_AGE_S = float(1 << 40)  # everything is older than that

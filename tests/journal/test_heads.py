@@ -13,9 +13,9 @@ from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.heads import Heads
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.plan import AppendPlan
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.sample import begin, created, message
+from stores import PostgresStore
 
 
 @pytest.fixture

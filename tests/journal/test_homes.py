@@ -9,9 +9,9 @@ from holdfast import events as e
 from holdfast.interfaces.journal import HomedElsewhere
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.postgres.node import NodeEntry
-from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
 from journal.sample import AT_MS, begin, started
+from stores import PostgresStore
 
 TOOL = e.ToolStarted(at_ms=AT_MS, run_id="r1", tool_call_id="t1", effect_key="k", home="node:a")
 

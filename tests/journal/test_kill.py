@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.journal.sqlite.store import SqliteStore
 from journal.kill_cycles import Witness, check_journal, write_until_killed
 from journal.sample import delta
+from stores import SqliteStore
 
 CYCLES = 8
 
@@ -28,7 +28,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from holdfast import events as e
 from holdfast.interfaces.journal import FenceLost
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))

@@ -20,14 +20,13 @@ from holdfast.events import Event
 from holdfast.folds.transcript import fold, output
 from holdfast.interfaces.journal import Record, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.targets import Patience
 from journal.sample import AT_MS, answered, asked, begin, delta, ended
+from stores import MemoryStore, SqliteStore
 
 
 async def sent(world: World) -> str:

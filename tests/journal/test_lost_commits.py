@@ -17,10 +17,10 @@ from holdfast.cli.doctor.database import check_database
 from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.interfaces.journal import Appended, IdempotencyKey
 from holdfast.journal.lost_writes import NOTE, loss_in
-from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.sample import begin, delta, message, seqs
 from postgres_lab import PostgresServer, own_server, proxied
+from stores import PostgresStore
 
 QUICK = replace(PATIENT_TUNING, pause_first_s=0.01, pause_last_s=0.05)
 KEY = IdempotencyKey("key", "digest", b"answer", expires_at_ms=1 << 50)

@@ -10,12 +10,12 @@ from holdfast.codec import UnreadableEvent
 from holdfast.interfaces.journal import Appended, NotReadableYet, StoreReadOnly
 from holdfast.journal.postgres.event_types import READS
 from holdfast.journal.postgres.queries import Query
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.server.problems import problem_of
 from journal.labs import PostgresLab
 from journal.node_checks import connected
 from journal.promise_checks import first_seqs
 from journal.sample import AT_MS, begin, message
+from stores import PostgresStore
 
 PINNED = e.SessionPinned(at_ms=AT_MS)
 

@@ -17,13 +17,13 @@ from holdfast.interfaces.journal import (
     UnknownSession,
 )
 from holdfast.journal.postgres.node import NodeEntry
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.node_checks import connected
 from journal.notice_campaign import forged_notices
 from journal.promise_checks import drain, first_seqs
 from journal.sample import begin, created, delta, ended, message, queued, say, seqs, started
+from stores import PostgresStore
 
 # A lease that a test waits for. Whoever has to keep one needs longer: on a busy machine beats come late.
 QUICK = PostgresTuning(lease_s=0.5, beat_s=0.1)

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from holdfast.interfaces.journal import StoreDamaged, StoreUnreachable
 from holdfast.journal.postgres.event_types import OBJECTS, READS
 from holdfast.journal.postgres.objects import ObjectPatience
-from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
 from journal.object_checks import AGED, ALL_S, BIG, OTHER, ObjectLab
 from journal.sample import begin, created, delta, message
 from object_lab import KEY, PATIENT, Fault, S3Faults, S3Server, objects_in
+from stores import PostgresStore
 
 SMALL = b"small" * 1_000
 CHILD = Path(__file__).with_name("object_child.py")

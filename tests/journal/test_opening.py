@@ -24,12 +24,12 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.spool import Spool, spool_files
 from holdfast.journal.sqlite.commits import Commits
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from journal.labs import until
 from journal.sample import begin, delta, message
 from scene import Scene
+from stores import SqliteStore
 
 # A lock that another program keeps is waited for no longer than this.
 QUICK = Tuning(lock_s=0.05)

@@ -2,8 +2,8 @@
 
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.queries import delta_statement
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
+from stores import PostgresStore
 
 TYPES = {
     "incarnation": "bigint",

@@ -12,11 +12,11 @@ import pytest
 
 from fakes.lossy_vfs import LossyVFS
 from holdfast.interfaces.journal import Appended, JournalError, Record, Store, StoreFailed, StoreFull
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab
 from journal.promise_checks import check_nothing_refused_is_ever_shown
 from journal.sample import begin, delta, message, seqs
+from stores import SqliteStore
 
 
 @pytest.fixture

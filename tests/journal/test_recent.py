@@ -11,10 +11,10 @@ import pytest
 
 from holdfast.interfaces.journal import Appended
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, WalReserve
 from journal.sample import begin, delta, message, seqs
+from stores import SqliteStore
 
 SESSIONS = ("s1", "s2", "s3")
 COUNT = "SELECT (SELECT count(*) FROM recent), (SELECT count(*) FROM events)"

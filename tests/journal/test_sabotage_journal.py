@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.journal.sqlite.store import SqliteStore
 from journal.sabotage_journal import SABOTAGES, Sabotage
+from stores import SqliteStore
 
 # Only a broken check waits as long as this, and that is no proof.
 PATIENCE_S = 90

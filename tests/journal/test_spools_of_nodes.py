@@ -8,11 +8,11 @@ import pytest
 from holdfast import events as e
 from holdfast.events import Event
 from holdfast.interfaces.journal import Store
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.retrying_append import absorb
 from holdfast.journal.spool import Spool
 from journal.labs import PostgresLab
 from journal.sample import AT_MS, begin, delta, ended, started
+from stores import PostgresStore
 
 
 @pytest.fixture

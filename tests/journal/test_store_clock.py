@@ -3,10 +3,9 @@
 import time
 
 from holdfast.interfaces.system_clock import SystemClock, steady_s
-from holdfast.journal.forwarding import ForwardingStore
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.postgres.clock_samples import ClockSamples
 from holdfast.journal.store_clock import StoreClock
+from stores import MemoryStore
 
 
 class SetClock(SystemClock):
@@ -30,7 +29,7 @@ class Elsewhere(MemoryStore):
 
 async def test_the_time_is_the_stores_and_a_correction_never_turns_it_back() -> None:
     system, store = SetClock(), Elsewhere()
-    clock = StoreClock(system, ForwardingStore(store))
+    clock = StoreClock(system, store)
     assert clock.now_ms() == 1_000
     store.offset_ms = 500
     assert clock.now_ms() == 1_500, "forward at once"

@@ -18,10 +18,10 @@ from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import JournalError, Record, Store, StoreDamaged
 from holdfast.journal.sqlite.integrity import Checked, check_store
 from holdfast.journal.sqlite.queries import migrations
-from holdfast.journal.sqlite.store import SqliteStore
 from journal.labs import SqliteLab
 from journal.sample import message, seqs
 from journal.thinning_scene import LATE_MS, new_scene, old_run, stored, texts, thin
+from stores import SqliteStore
 
 WORDS = [f"word{nth} " for nth in range(300)]
 

@@ -27,10 +27,10 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab, until
 from journal.sample import begin, created, delta, message, say
+from stores import SqliteStore
 
 NOBODY = 65_534
 
@@ -94,7 +94,7 @@ from holdfast import events as e
 from holdfast.interfaces.journal import Appended, StoreFull
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 def message(text):
     return e.MessageAccepted(at_ms=1, message_id="m", text=text)
@@ -146,7 +146,7 @@ from holdfast.journal.sqlite.queries import migrations, queries
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 async def main(path):
     queries(), migrations()  # files that only root may be able to read

@@ -15,12 +15,12 @@ from holdfast.interfaces.journal import (
     StoreUnreachable,
 )
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, spool_files
 from holdfast.runner.inbox import IncomingMessage, Sent
 from journal.cut_store import CutStore
 from journal.sample import begin, delta, texts
+from stores import MemoryStore
 
 
 @pytest.mark.parametrize("lands", [True, False])

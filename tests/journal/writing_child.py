@@ -13,7 +13,7 @@ from zlib import crc32
 
 from holdfast import events as e
 from holdfast.interfaces.journal import Fence, IfSessionNew
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 SESSIONS = 4
 

@@ -10,9 +10,9 @@ from features.channels.lab import ME, options_for, served_channels
 from holdfast.chaos import CallTool, Say
 from holdfast.features.automations.tool import Schedule
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, faults_of
 from serving import AsksAbout, Setting
+from stores import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

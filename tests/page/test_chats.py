@@ -11,7 +11,6 @@ from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait
 from holdfast.host.demo_model import SCRIPTS, demo_server, demo_target
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.tools.files.contents import FilesSeen
@@ -19,6 +18,7 @@ from holdfast.tools.files.read_file import ReadFile
 from page.browsing import Visit, faults_of
 from page.long_log import put_long_session
 from serving import Setting, said_to, served
+from stores import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,11 +9,11 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Drop, Gate, Say, SayWords, Wait
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, moment, requests_of
 from page.long_log import put_long_session
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
+from stores import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -20,7 +20,6 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, Think
 from holdfast.chaos.statuses import overloaded, overloaded_s, rate_limited_s
 from holdfast.interfaces.journal import Appended
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
@@ -28,6 +27,7 @@ from page.browsing import UNHURRIED, Chat, Visit
 from page.program import configure, process
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
+from stores import MemoryStore
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 

@@ -8,9 +8,9 @@ from playwright.async_api import expect
 from features.memory.world import opened
 from holdfast.chaos import CallTool, Say
 from holdfast.features.memory.tools import Remember
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, faults_of
 from serving import Setting
+from stores import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import Route, expect
 
 from holdfast.chaos import Say
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Visit, faults_of
 from page.long_log import put_long_session
 from serving import Setting
+from stores import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

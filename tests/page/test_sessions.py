@@ -6,10 +6,10 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from holdfast.chaos import Say
-from holdfast.journal.memory import MemoryStore
 from page.browsing import Chat, Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
+from stores import MemoryStore
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 

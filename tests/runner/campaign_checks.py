@@ -14,8 +14,8 @@ from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import Phase
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Record, Store
-from holdfast.journal.sqlite.store import SqliteStore
 from runner.campaign_users import Witness
+from stores import SqliteStore
 
 HAPPENED = "finished"
 MAY_HAVE_HAPPENED = {"unknown", "killed"}

@@ -20,13 +20,13 @@ import aiohttp
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import Record
-from holdfast.journal.postgres.store import PostgresStore
 from runner.campaign_checks import Findings, check
 from runner.campaign_model import KINDS, LONG, Model
 from runner.campaign_users import User, Witness, everyone, read_session, receive_effects
 from runner.cluster_checks import check_stops, check_texts
 from runner.cluster_faults import Faults
 from runner.cluster_nodes import Cluster, cluster
+from stores import PostgresStore
 
 NODES = 3
 USERS = 6

@@ -19,11 +19,11 @@ from pathlib import Path
 from holdfast.chaos import ChaosServer, Say
 from holdfast.events import MessageAccepted
 from holdfast.interfaces.journal import Record, StoreDamaged
-from holdfast.journal.sqlite.store import SqliteStore
 from journal.file_faults import FAULTS, copy_of
 from runner.campaign_checks import Findings, check_shown
 from runner.campaign_users import GONE, Server, Witness, read_session
 from runner.program import Program, configure, program
+from stores import SqliteStore
 
 USERS = 3
 PAUSE_S = 0.02

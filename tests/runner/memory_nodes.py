@@ -19,9 +19,9 @@ from holdfast.interfaces.journal import (
     StoreUnreachable,
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import LogEnd
+from stores import MemoryStore
 
 
 @dataclass

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from agent.world import World
 from features.delegation.family import Family, family_process
 from features.delegation.family_campaign import Outside, check_family, use
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from postgres_lab import PostgresServer, proxied
+from stores import PostgresStore
 
 QUICK = PostgresTuning(lease_s=1.5, beat_s=0.2)
 

@@ -25,12 +25,12 @@ from holdfast.interfaces.journal import (
     KeyConflict,
     Replayed,
 )
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.forks import ForkSource, forked_log
 from holdfast.runner.inbox import Sent
 from holdfast.runner.model_context import Changed, ModelContexts, NotChanged
 from serving import AsksAbout
+from stores import MemoryStore
 
 STORY = "an old story " * 800  # 2,600 tokens
 SHORT = "a short story " * 100  # 350 tokens

@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.journal.sqlite.store import SqliteStore
 from server.toolbox import Counted
 from serving import PATIENT, Setting, served, target_of
+from stores import SqliteStore
 
 
 async def log_lines(http: aiohttp.ClientSession, url: str) -> bytes:

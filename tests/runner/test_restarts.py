@@ -17,7 +17,6 @@ from holdfast.folds.rows import RunRow
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
@@ -29,6 +28,7 @@ from holdfast.supervision import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.tools.shell.scope import find_marked
 from runner.program import configure, program
 from serving import PATIENT, AsksAbout
+from stores import MemoryStore
 from tools.calls import until
 
 

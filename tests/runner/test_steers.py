@@ -19,11 +19,11 @@ from holdfast.folds import session, transcript
 from holdfast.folds.entries import Person
 from holdfast.folds.inputs import MessageState
 from holdfast.interfaces.journal import StoreLocked
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import Budget, RunSettings
 from serving import PATIENT, served, target_of
+from stores import MemoryStore
 
 STEER = "rather left"
 

@@ -32,8 +32,6 @@ from holdfast.chaos import (
 from holdfast.events import Event
 from holdfast.folds import session
 from holdfast.interfaces.journal import IfAskOpen, IfRunOpen, Store
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import RetryLimits, Target
@@ -42,6 +40,7 @@ from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import find_marked
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+from stores import MemoryStore, SqliteStore
 from tools.calls import shell
 
 RACES = 120

@@ -32,9 +32,9 @@ from holdfast.features.channels.telegram.webhook import TelegramWebhook
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.session_fold import SessionFold
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import CHANNEL, Budget, Failure
 from sabotage import Sabotage
+from stores import MemoryStore
 
 ANSWER = e.DeliveryIntended(at_ms=1, chat="1", message="answer", run="run", session_id="s")
 CREATED = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="tg")

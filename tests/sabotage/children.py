@@ -12,10 +12,10 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.features.delegation.budgets import left_of, share_of
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import Budget, ParentLink
 from sabotage import Sabotage
 from serving import AsksAbout
+from stores import MemoryStore
 
 # P14: what is due happens once
 

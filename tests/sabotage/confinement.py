@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.interfaces.index import RunQuery
-from holdfast.journal.memory import MemoryStore
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.host_rules import HostRules, host_rules
 from holdfast.policy.lifts import Containment
@@ -43,6 +42,7 @@ from sabotage import Sabotage
 from sandbox.proxy_world import Names, connect, opened, said, upstream
 from server.toolbox import OpenedLater
 from serving import Setting, served, target_of
+from stores import MemoryStore
 
 ENVIRONMENT = {"PATH": os.defpath}
 

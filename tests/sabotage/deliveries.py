@@ -19,7 +19,6 @@ from holdfast.features.channels.incoming import Arrival
 from holdfast.features.channels.slack.api import open_slack
 from holdfast.features.channels.slack.webhook import HookAddress, SlackWebhook
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey
@@ -28,6 +27,7 @@ from holdfast.server.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.server.problems import Problem
 from holdfast.values import CHANNEL
 from sabotage import Sabotage
+from stores import MemoryStore
 
 
 class AdmitsWithoutAKey(PeerAdmission):

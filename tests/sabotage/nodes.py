@@ -10,7 +10,6 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import JournalError, OutcomeUnknown, Record, Store, StoreUnreachable
 from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.shared_notes import SharedNotes
@@ -25,6 +24,7 @@ from journal.cut_store import CutStore
 from journal.promise_checks import check_a_log_that_took_the_place_of_another_is_not_purged_for_it
 from journal.sample import AT_MS, begin, delta, texts
 from sabotage import Sabotage
+from stores import MemoryStore
 from tools.kept_shell import check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on
 
 

@@ -27,11 +27,7 @@ from holdfast.features.mcp_client.open_call import OpenCall
 from holdfast.features.relay.redacting import FrameFilter
 from holdfast.features.relay.requests import decide_relayed
 from holdfast.folds.activity import Activity
-from holdfast.interfaces.journal import Blobs, Store
 from holdfast.interfaces.tool import NobodyAnswered, ToolCall, ToolResult
-from holdfast.journal.forwarding import ForwardingStore
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.redacting import RedactingBlobs, RedactingStore
 from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.http import ModelHttp
@@ -64,6 +60,7 @@ from models.calls.calling import TestClock, line_of
 from models.calls.silence_campaign import silent_target
 from sabotage import Sabotage
 from sabotage.exits import leaves_at_once
+from stores import MemoryStore
 from tools.calls import ENVIRONMENT, Call, shell
 
 # P3: nothing hangs
@@ -364,38 +361,31 @@ async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
     assert "sk-test-of-a-key" not in shown
 
 
-def without_redaction(store: Store, redactor: Callable[[], Redactor]) -> Store:
-    """Stores inputs as they come."""
-    del redactor
-    return ForwardingStore(store)
+class KeepsSecrets(MemoryStore):
+    """Stores inputs and blobs as they come."""
+
+    def __init__(self, *, redactor: Redactor) -> None:
+        del redactor
+        super().__init__()
 
 
-async def check_a_key_in_an_input_is_not_stored(
-    layer: Callable[[Store, Callable[[], Redactor]], Store],
-) -> None:
+async def check_a_key_in_an_input_is_not_stored(kind: Callable[..., MemoryStore]) -> None:
     """P11: a key that a person sends is in no stored event and in no search result."""
-    memory = MemoryStore()
-    store = layer(memory, lambda: Redactor(["sk-test-of-a-key"]))
+    store = kind(redactor=Redactor(["sk-test-of-a-key"]))
     created = e.SessionCreated(at_ms=1, epoch="x", title="about sk-test-of-a-key")
     said = e.MessageAccepted(at_ms=1, message_id="m", text="keep sk-test-of-a-key safe", mode="send")
     await store.append("s", [created, said])
-    kept = [record.body for record in await memory.read("s")] + [repr(await memory.search("keep")).encode()]
-    await memory.close()
+    kept = [record.body for record in await store.read("s")] + [repr(await store.search("keep")).encode()]
+    await store.close()
     assert not any(b"sk-test-of-a-key" in data for data in kept)
 
 
-def as_they_come(blobs: Blobs, redactor: Redactor) -> Blobs:
-    """Stores what a tool keeps as it comes."""
-    del redactor
-    return blobs
-
-
-async def check_a_key_in_a_tools_blob_is_not_stored(layer: Callable[[Blobs, Redactor], Blobs]) -> None:
+async def check_a_key_in_a_blob_is_not_stored(kind: Callable[..., MemoryStore]) -> None:
     """P11: whole outputs can be fetched by name, so they hold no key."""
-    memory = MemoryStore()
-    name = await layer(memory, Redactor(["sk-test-of-a-key"])).put_blob(b"KEY=sk-test-of-a-key")
-    kept = await memory.blob(name)
-    await memory.close()
+    store = kind(redactor=Redactor(["sk-test-of-a-key"]))
+    name = await store.put_blob(b"KEY=sk-test-of-a-key")
+    kept = await store.blob(name)
+    await store.close()
     assert kept == b"KEY=[redacted]"
 
 
@@ -519,8 +509,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P10", check_a_greedy_key_leaves_room_for_others, FairShare, FirstComeFirstServed),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
-    Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),
-    Sabotage("P11", check_a_key_in_a_tools_blob_is_not_stored, RedactingBlobs, as_they_come),
+    Sabotage("P11", check_a_key_in_an_input_is_not_stored, MemoryStore, KeepsSecrets),
+    Sabotage("P11", check_a_key_in_a_blob_is_not_stored, MemoryStore, KeepsSecrets),
     Sabotage("P11", check_an_error_echoes_no_key, without_secrets, echoed),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

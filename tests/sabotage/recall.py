@@ -10,10 +10,10 @@ from agent.world import World, ending, process
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.interfaces.index import RunQuery
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.tools.recall import SearchSessions
 from sabotage import Sabotage
+from stores import MemoryStore
 from tools.calls import Call
 
 # P11: recall stays with the key

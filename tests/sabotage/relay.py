@@ -16,7 +16,6 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import client_call_id
 from holdfast.interfaces.index import Index
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.exchange import AttemptMeter
@@ -32,6 +31,7 @@ from holdfast.server.runs.client_tools import matched_results
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.values import ClientToolResult
 from sabotage import Sabotage
+from stores import MemoryStore
 
 AT_MS = 1_700_000_000_000
 

@@ -23,7 +23,6 @@ from holdfast.folds.entries import Ending, Notice, Person
 from holdfast.folds.transcript import Transcript, fold
 from holdfast.interfaces.journal import Fence, Record
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import Message as ModelMessage
 from holdfast.messages import UserMessage
@@ -40,6 +39,7 @@ from holdfast.values import ClientTool, FilePart
 from runner.slot_campaign import shared_slots
 from sabotage import Sabotage
 from scene import begun
+from stores import MemoryStore
 
 Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
 

@@ -18,7 +18,6 @@ from holdfast.interfaces.index import ListedSession, StoredResponse
 from holdfast.interfaces.journal import Fence, Pace, Record, Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import Follower
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
@@ -35,6 +34,7 @@ from journal.sample import delta, ended, started
 from sabotage import Sabotage
 from server.toolbox import Counted, Held
 from serving import AsksAbout, Setting, served, target_of
+from stores import MemoryStore
 
 Make: TypeAlias = Callable[[MemoryDisk], MemoryStore]
 Around: TypeAlias = Callable[[ASGIApp, Store], ASGIApp]
@@ -352,7 +352,7 @@ async def check_a_key_that_the_model_says_is_not_shown(secrets: Redactor) -> Non
 
 
 class LeavesInputsAlone(Redactor):
-    """Redacts what a run says, but no input: a server without its RedactingStore."""
+    """Redacts what a run says, but no input: a store without its redactor."""
 
     def redact(self, event: Event) -> Event:
         return event if isinstance(event, Input) else super().redact(event)

@@ -35,9 +35,9 @@ from holdfast.features.channels.slack.socket import SlackSocket
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import CHANNEL
 from sabotage import Sabotage
+from stores import MemoryStore
 
 CREATED = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="sl")
 

@@ -19,10 +19,10 @@ from holdfast.chaos import ChaosServer
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import IfSessionNew
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import start_server
 from scene import Scene
 from serving import Answer, Frame, frames_in
+from stores import SqliteStore
 from tools.calls import until
 
 KEY = "a-key-that-is-long-enough"

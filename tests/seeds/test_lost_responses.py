@@ -10,7 +10,6 @@ from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.folds.transcript import LOST, RECOVERED, RECOVERING
 from holdfast.interfaces.journal import Record
-from holdfast.journal.sqlite.store import SqliteStore
 from scene import Scene
 from seeds.lost import (
     EARLIER_MESSAGES,
@@ -23,6 +22,7 @@ from seeds.lost import (
     serving,
 )
 from serving import served, target_of
+from stores import SqliteStore
 
 READERS = 20
 NEVER_SAID = "no agent output was recovered"

@@ -12,8 +12,8 @@ import yarl
 
 from fakes.bad_requests import bad_requests
 from holdfast.chaos import ChaosServer, Say
-from holdfast.journal.sqlite.store import SqliteStore
 from serving import Served, served, target_of
+from stores import SqliteStore
 
 ROUNDS = 3
 BAD = 800  # bench/fuzz_server.py sends as many as one likes

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.interfaces.journal import Store
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target, Wire
 from serving import PATIENT, Served, served, target_of
+from stores import MemoryStore, SqliteStore
 from tables import for_each_row
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))

@@ -9,12 +9,12 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.journal import IfSessionNew
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import Limits, ServerOptions
 from scene import Scene
 from serving import PATIENT, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 GRACE_S = 31.5

@@ -1,11 +1,11 @@
 """What people allowed for longer, over HTTP: shown, taken back, and never stored by half an answer."""
 
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.policy.grants import describe
 from holdfast.values import GrantRule
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+from stores import MemoryStore
 
 TOUCH = [CallTool("touch", {"n": 1})]
 DONE = [Say("done")]

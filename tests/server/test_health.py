@@ -6,10 +6,10 @@ from pathlib import Path
 from holdfast.api.server import SandboxShown
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import JournalError, StoreClosed, StoreUnreachable
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import read_page
 from serving import Setting, served, target_of
+from stores import MemoryStore
 
 
 async def test_the_detailed_health_says_how_it_is(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from server.toolbox import Counted
 from serving import PATIENT, Served, Setting, served, target_of
+from stores import MemoryStore
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -13,10 +13,10 @@ from holdfast.cli.demo.server import clean_environment
 from holdfast.host.http_server import application, serving
 from holdfast.host.opening import Opening
 from holdfast.host.runtime import open_runtime
-from holdfast.journal.memory import MemoryStore
 from runner.program import configure, start_server
 from server.toolbox import OpenedLater
 from serving import Setting, parts_of, served, target_of
+from stores import MemoryStore
 
 # Python imports it first, and from then on the module that opens the tools can't be imported.
 BROKEN = """

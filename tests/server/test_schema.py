@@ -13,10 +13,10 @@ from hypothesis.configuration import storage_directory
 
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.chaos.steps import Finish
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
+from stores import SqliteStore
 
 SECRET = "a-key-for-the-fuzzer"  # noqa: S105  # the key of a server that lives for a test
 KEY = {"Authorization": f"Bearer {SECRET}"}

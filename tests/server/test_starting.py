@@ -6,17 +6,16 @@ from itertools import count
 from holdfast.chaos import ChaosServer, Say
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.index import RunQuery
-from holdfast.interfaces.journal import Store, StoreUnreachable
-from holdfast.journal.forwarding import ForwardingStore
-from holdfast.journal.memory import MemoryStore
+from holdfast.interfaces.journal import StoreUnreachable
 from serving import served, target_of
+from stores import MemoryStore
 
 
-class AwayAt(ForwardingStore):
+class AwayAt(MemoryStore):
     """The database can't be reached at the nth look into it."""
 
-    def __init__(self, inner: Store, nth: int) -> None:
-        super().__init__(inner)
+    def __init__(self, nth: int) -> None:
+        super().__init__()
         self._nth = nth
         self.was_away = False
 
@@ -39,7 +38,7 @@ async def test_a_database_that_goes_away_during_a_start_is_waited_for() -> None:
     """P6: a restart of the database is a pause, also for a server that is just being restarted."""
     tried = 0
     for tried in count(1):
-        store = AwayAt(MemoryStore(), tried)
+        store = AwayAt(tried)
         async with ChaosServer([Say("hello")]) as chaos, served(target_of(chaos), store=store) as server:
             has_started = not store.was_away
             assert (await server.ended(await server.start()))["output"] == "hello"

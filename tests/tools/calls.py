@@ -10,13 +10,13 @@ from typing import Literal
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.interfaces.tool import NobodyAnswered
-from holdfast.journal.memory import MemoryStore
 from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, find_marked
 from holdfast.tools.shell.tool import EARLY_END_S, Shell, ShellWorld
+from stores import MemoryStore
 
 # The second is long, since a loaded machine is slow; a test that passes never waits for it.
 QUICK = KillPatience(term_s=0.2, kill_s=30.0)

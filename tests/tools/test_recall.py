@@ -5,8 +5,8 @@ from pathlib import Path
 
 from holdfast import events as e
 from holdfast.interfaces.journal import IfSessionNew
-from holdfast.journal.memory import MemoryStore
 from holdfast.tools.recall import QUOTED, WINDOW_CHARS_MAX, SearchSessions
+from stores import MemoryStore
 from tools.calls import Call
 
 _ids = count(1)

@@ -34,7 +34,6 @@ from holdfast.interfaces.feature import FileEdit, InLoopTool, RunContext
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, unmoved
-from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.tool_names import ASK_USER, FIND_TOOLS, READ_RESULT, tool_kind
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict, deny_unattended
 from holdfast.redaction import StreamFilter
@@ -421,7 +420,7 @@ class ToolCalls:
             asked.tool_call_id,
             key,
             self._workspace,
-            RedactingBlobs(self._deps.store, self._log.secrets),
+            self._deps.store,
             self._log,
             StreamFilter(self._log.secrets),
             self._people,

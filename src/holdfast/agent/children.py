@@ -31,7 +31,6 @@ from holdfast.interfaces.journal import (
     KeyConflict,
     Replayed,
 )
-from holdfast.journal.redacting import RedactingBlobs
 from holdfast.journal.retrying_append import PASSING
 from holdfast.racing import race
 from holdfast.tools.shell.output import Shown, shorten
@@ -279,7 +278,7 @@ async def _answer(deps: AgentDeps, run: Run, *, output: str) -> tuple[str, str]:
     text, left_out = shorten(output or "(It ended without an answer.)", ANSWER_SHOWN)
     if not left_out:
         return text, ""
-    return text, await RedactingBlobs(deps.store, deps.secrets).put_blob(output.encode())
+    return text, await deps.store.put_blob(output.encode())
 
 
 def _message(parent: ParentLink, ended: e.ChildEnded, *, text: str) -> e.MessageAccepted:

@@ -32,6 +32,7 @@ from holdfast.interfaces.journal import Record, StoreFailed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.run_state import open_asks_in, run_shown, run_state
@@ -65,7 +66,7 @@ class OfflineReader:
     async def __aenter__(self) -> Self:
         self.is_new = not await asyncio.to_thread(self._path.exists)
         if self.is_new:
-            self.store = MemoryStore()
+            self.store = MemoryStore(NO_SECRETS)
         self._is_served = await asyncio.to_thread(running_server, self._path.parent) is not None
         return self
 

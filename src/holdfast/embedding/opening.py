@@ -19,7 +19,6 @@ from holdfast.host.runtime import Parts, Runner, open_runner
 from holdfast.interfaces.journal import JournalError, Store
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
 from holdfast.targets import Target, windows_of
@@ -33,8 +32,8 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
     """The runner of an agent; leaving it closes the store and every connection."""
     async with AsyncExitStack() as stack:
         targets = tuple([await _target(model, stack) for model in parts.models])
-        opened = await _store(parts.kept, stack)
         redactor = Redactor((*secrets_of(targets), *mcp_secrets_of(parts.mcp_servers)))
+        store = await _store(parts.kept, redactor, stack)
         await parts.prices.load(targets)
         session_tools: Mapping[str, SessionTools] = {}
         if parts.mcp_servers:
@@ -54,7 +53,6 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
             secrets=redactor,
             on_ask=parts.on_ask,
         )
-        store = RedactingStore(opened, lambda: redactor)
         runtime = Parts(targets=targets, store=store, agent=agent, prices=parts.prices, clock=parts.clock)
         yield await stack.enter_async_context(open_runner(runtime))
 
@@ -65,15 +63,15 @@ async def _target(model: Target | ModelServer, stack: AsyncExitStack) -> Target:
     return await stack.enter_async_context(model.serve())
 
 
-async def _store(kept: Kept, stack: AsyncExitStack) -> Store:
+async def _store(kept: Kept, redactor: Redactor, stack: AsyncExitStack) -> Store:
     store: Store
     if isinstance(kept, MemoryDisk):
-        store = MemoryStore(kept)
+        store = MemoryStore(redactor, kept)
     else:
         lock = await asyncio.to_thread(_locked, kept)
         stack.callback(os.close, lock)
         try:
-            store = await SqliteStore.open(kept)
+            store = await SqliteStore.open(kept, redactor)
         except (OSError, JournalError) as error:
             raise ConfigurationError(f"The store {kept} can't be opened: {error}") from error
     stack.push_async_callback(store.close)

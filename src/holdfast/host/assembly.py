@@ -41,7 +41,6 @@ from holdfast.interfaces.feature import Feature, FeatureContext
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
@@ -119,12 +118,12 @@ async def open_parts(
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
         watchdog = _watchdog(settings)
-        store = await open_store(settings, watchdog)
+        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
+        store = await open_store(settings, secrets, watchdog)
         stack.push_async_callback(store.close)
         clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
-        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
-        context = FeatureContext(settings, RedactingStore(store, lambda: secrets), clock, config)
+        context = FeatureContext(settings, store, clock, config)
 
         def tools_with_store() -> Mapping[str, Sequence[Tool]]:
             from holdfast.host.tool_groups import tools_with_store  # imported with the other tools

@@ -13,6 +13,7 @@ from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import BUILT_IN, mcp_labels
+from holdfast.redaction import Redactor
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
@@ -28,21 +29,26 @@ def store_place(settings: Settings) -> str:
     return shown_database(settings.server.store) if settings.server.store else str(settings.data_dir)
 
 
-async def open_store(settings: Settings, watchdog: "LeaseWatchdog | None" = None) -> Store:
+async def open_store(
+    settings: Settings, redactor: Redactor, watchdog: "LeaseWatchdog | None" = None
+) -> Store:
     """The store; whoever opens it closes it. It may be readable before it is writable.
 
     `watchdog` is told whenever the lease of a store that servers share is renewed.
     """
     server = settings.server
     if not server.store:
-        return await SqliteStore.open_readable(settings.store_path, durability=server.durability)
+        return await SqliteStore.open_readable(settings.store_path, redactor, durability=server.durability)
     kind = await asyncio.to_thread(_postgres)  # reading its files would block
+    from holdfast.journal.postgres.tuning import PostgresTuning
+
     entry = await asyncio.to_thread(_entry, settings, watchdog)
     return await kind.open_readable(
         str(server.store),
+        redactor,
         name=settings.node_name,
         entry=entry,
-        direct=str(server.store_direct),
+        tuning=PostgresTuning(direct=str(server.store_direct)),
         objects=await asyncio.to_thread(object_store, server.blob_store),
     )
 

@@ -15,6 +15,7 @@ from holdfast.codec import decode, native_frame
 from holdfast.events import Event, Input
 from holdfast.interfaces.index import Index
 from holdfast.interfaces.nodes import Nodes
+from holdfast.redaction import Redactor
 from holdfast.supervision import ExpectedError
 from holdfast.values import LogEnd
 
@@ -459,12 +460,26 @@ class Blobs(Protocol):
         ...
 
 
+class StoreHooks(Struct, frozen=True):
+    """Functions that a store calls when something is appended.
+
+    `before_append` returns the inputs to append instead; the store redacts them after it. `after_commit` is
+    called with events that were written, on the event loop, and with the seconds since `append`.
+    """
+
+    before_append: Callable[[Sequence[Input]], Sequence[Input]] | None = None
+    after_commit: Callable[[Sequence[Event], float], None] | None = None
+
+
 class Store(Journal, Index, Notes, Blobs, Nodes, Protocol):
-    """Everything that a running Holdfast stores.
+    """Everything that a running Holdfast stores. `redactor` removes secrets from inputs and blobs.
 
     A store may be readable but not writable, for example while another process holds the write lock, the disk
     is full, or the database can't be reached. Then every write raises `trouble`.
     """
+
+    redactor: Redactor
+    hooks: StoreHooks
 
     @property
     def trouble(self) -> JournalError | None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from typing_extensions import override
 
 from holdfast.codec import bodies_of
-from holdfast.events import Event, Input
+from holdfast.events import Event
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
@@ -19,16 +19,12 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    LogKind,
-    LogWatch,
-    Pace,
     Record,
     Replayed,
-    Store,
     StoreClosed,
     StoreDamaged,
 )
-from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
+from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.append_rules import (
     LogHead,
@@ -38,21 +34,28 @@ from holdfast.journal.append_rules import (
     keep_order,
     refusal,
 )
-from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX
+from holdfast.journal.log_store import LogStore, now_s
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.search_terms import passage, phrases
+from holdfast.redaction import Redactor
 from holdfast.values import LogEnd
 
 
-class MemoryStore(Store):
+class MemoryStore(LogStore):
     """Journal, index, notes and blobs in memory; creating one makes it the owner of its disk."""
 
-    def __init__(self, disk: MemoryDisk | None = None, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        redactor: Redactor,
+        disk: MemoryDisk | None = None,
+        *,
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+    ) -> None:
+        super().__init__(redactor, window_bytes_max=window_bytes_max)
         self._disk = disk or MemoryDisk()
         self._disk.fence += 1
         self._fence = Fence(self._disk.fence)
-        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
-        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._closed = False
 
     @override
@@ -83,14 +86,6 @@ class MemoryStore(Store):
         return Node(incarnation=self._fence.number)
 
     @override
-    async def nodes(self) -> Sequence[Node]:
-        return [self.node]
-
-    @override
-    async def place(self, session_id: str) -> SessionPlace:
-        return SessionPlace()
-
-    @override
     async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
         del busy
         self._check_open()
@@ -102,37 +97,22 @@ class MemoryStore(Store):
         return found[:limit]
 
     @override
-    def ownership(self) -> Changes[OwnershipChange]:
-        return self._ownership.subscribe()
-
-    @override
-    async def append(
-        self,
-        session_id: str,
-        inputs: Sequence[Input],
-        *,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Appended | Declined | Replayed | KeyConflict:
-        self._check_open()
-        assert inputs, "an append holds at least one event"
-        return self._append_idempotent(session_id, inputs, when=when, idempotency_key=idempotency_key)
-
-    @override
-    async def append_run(
+    async def _submit(
         self,
         session_id: str,
         events: Sequence[Event],
-        *,
-        fence: Fence,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Appended | Declined | Replayed:
+        fence: Fence | None,
+        when: Sequence[Condition],
+        idempotency_key: IdempotencyKey | None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
         self._check_open()
         assert events, "an append holds at least one event"
-        self._insist_on(session_id, fence)
+        if fence is not None:
+            self._insist_on(session_id, fence)
+        began_s = now_s()
         result = self._append_idempotent(session_id, events, when=when, idempotency_key=idempotency_key)
-        assert not isinstance(result, KeyConflict), "a run's own keys name one record each"
+        if self.hooks.after_commit is not None and isinstance(result, Appended):
+            self.hooks.after_commit(events, now_s() - began_s)
         return result
 
     def _insist_on(self, session_id: str, fence: Fence) -> None:
@@ -198,21 +178,6 @@ class MemoryStore(Store):
         self, places: Sequence[tuple[str, int]], *, limit: int
     ) -> Sequence[Sequence[Record] | StoreDamaged]:
         return [await self.read(session_id, after=after, limit=limit) for session_id, after in places]
-
-    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
-        return await self.read(session_id, after=after, limit=limit)
-
-    @override
-    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
-        return self._tails.follow(session_id, after, pace)
-
-    @override
-    def watch(self, session_id: str) -> LogWatch:
-        return self._tails.watch(session_id)
-
-    @override
-    def changes(self, *, of: LogKind = "all") -> Changes[str]:
-        return self._tails.changes(of)
 
     @override
     async def last_seq(self, session_id: str) -> int:
@@ -472,12 +437,12 @@ class MemoryStore(Store):
     @override
     async def put_blob(self, data: bytes) -> str:
         self._check_open()
-        return self._disk.put_blob(data, self._disk.blobs_to_be_named)
+        return self._disk.put_blob(self.redactor.redact_bytes(data), self._disk.blobs_to_be_named)
 
     @override
     async def offer_blob(self, data: bytes) -> str:
         self._check_open()
-        return self._disk.put_blob(data, self._disk.blobs_offered)
+        return self._disk.put_blob(self.redactor.redact_bytes(data), self._disk.blobs_offered)
 
     @override
     async def keep_blob(self, name: str) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
@@ -31,7 +30,6 @@ from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
 from holdfast.server.access.modes import ModeAccess
-from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
@@ -45,8 +43,8 @@ from holdfast.server.peers.live_state import LiveStateReader
 from holdfast.server.peers.peers import Peers
 from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
-from holdfast.server.server_store import ServerStore
 from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.store_hooks import hook_into
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -175,9 +173,8 @@ def _deps(
     agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> RouteDeps:
     metrics = Metrics()
-    redactor = redactor_source(agent.secrets)
-    store = ServerStore(agent.store, redactor, clock=agent.clock, metrics=metrics)
-    agent = replace(agent, store=store)
+    store = agent.store
+    hook_into(store, agent.secrets, metrics)
     supervisor = Supervisor(agent, runner)
     access = SharedNotes(agent.store, "access")
     peers = Peers(store, agent.clock)

@@ -37,9 +37,9 @@ from holdfast.host.lock import DirectoryLock
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target
 from holdfast.values import FilePart
+from stores import SqliteStore
 
 KEY = "sk-of-the-doctors-test"
 CONFIG = """

@@ -27,10 +27,10 @@ from holdfast.cli.terminal.output import echo, echo_colored, echo_exactly, echo_
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
 from holdfast.client.updates import Seen
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import ASK_USER
 from scene import Scene, begun
 from serving import served, target_of
+from stores import SqliteStore
 
 ATTACK = "a\x1b]52;c;QQ==\x07b\x1b[2J\x9b31mc\rd"
 

@@ -36,12 +36,12 @@ from holdfast.features.automations.events import (
     TriggerDue,
 )
 from holdfast.features.automations.state import DELIVERED
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from ports import reserved_port
 from runner.campaign_users import GONE
 from runner.cluster_nodes import ServerNode, cluster, end
 from runner.program import configure
+from stores import PostgresStore
 
 LEAVE_S = 120.0  # how long the runs may take to end once nobody kills the servers any more
 LOOK_S = 0.2

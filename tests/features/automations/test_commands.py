@@ -17,7 +17,7 @@ from holdfast.features.automations.values import (
 )
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 HOUR_MS = 3_600_000
 WINTER = ("--cron", "0 8 1 1 *", "--zone", "Europe/Berlin")

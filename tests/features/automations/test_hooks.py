@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 from features.automations.fires import until_ended
 from holdfast.chaos import ChaosServer, Gate, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, limited, said_to, served, target_of
+from stores import MemoryStore
 
 OWNER = "sk-secret-of-the-owner"
 

@@ -24,9 +24,9 @@ from holdfast.features.automations.values import (
 )
 from holdfast.interfaces.journal import Fence, IdempotencyKey, Replayed, Store
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.runner.claimed_logs import ClaimedLogs
+from stores import PostgresStore
 
 QUICK = PostgresTuning(lease_s=2.0, beat_s=0.3)
 

@@ -7,8 +7,8 @@ from holdfast.chaos import ChaosServer, Say
 from holdfast.features.automations.events import (
     TriggerResumed,
 )
-from holdfast.journal.memory import MemoryStore
 from serving import served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

@@ -10,9 +10,9 @@ from holdfast.features.automations.owner import trigger_state
 from holdfast.features.automations.state import Trigger
 from holdfast.features.automations.tool import Schedule
 from holdfast.features.automations.values import TRIGGER, CronTimes
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.asks import ApprovalVerdict
 from runner.steered_clock import SteeredClock
+from stores import MemoryStore
 
 ARGS = {
     "times": 3,

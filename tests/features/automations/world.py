@@ -27,7 +27,6 @@ from holdfast.features.automations.values import (
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Fence, Record, Store
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
@@ -35,6 +34,7 @@ from holdfast.tools.registry import Registry
 from holdfast.values import OutcomeKind
 from runner.steered_clock import SteeredClock, settle
 from serving import AsksAbout
+from stores import MemoryStore
 
 AT_MS = 1_800_000_000_000
 

@@ -10,7 +10,7 @@ from holdfast.config.settings import ServerSettings, Settings
 from holdfast.features.backup.copies import BackupRefused, back_up, put_back
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 
 def settings(folder: Path, spool: str = "") -> Settings:

@@ -30,9 +30,9 @@ from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.losses import UNCLEAR, loss_notices
 from holdfast.features.channels.texts import MARK
 from holdfast.interfaces.ids import channel_log_id, derived_session_id
-from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import Program, configure, program
 from serving import frames_in
+from stores import SqliteStore
 
 FIRST_CHAT = 1000
 UP_S = 4.0  # at most, before the next kill: a run that is killed too often ends as interrupted

@@ -22,9 +22,9 @@ from holdfast.chaos.gates import Notifier
 from holdfast.chaos.stage import Stage
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.interfaces.journal import JournalError
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.racing import race
+from stores import MemoryStore
 
 Process: TypeAlias = AbstractAsyncContextManager[World]
 Talk: TypeAlias = Callable[[MemoryStore], Coroutine[Any, Any, None]]

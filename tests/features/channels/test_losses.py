@@ -23,8 +23,8 @@ from holdfast.features.channels.outbound import GONE
 from holdfast.features.channels.state import ChannelState, apply_to_channel
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import OutboxEntry
-from holdfast.journal.sqlite.store import SqliteStore
 from runner.steered_clock import SteeredClock, settle
+from stores import SqliteStore
 
 GIVEN_UP = e.DeliveryUnknown(at_ms=5, delivery="r/answer/0", why="cut", given_up=True)
 REFUSED = e.DeliveryRejected(at_ms=5, delivery="r/answer/0", why="too odd")

@@ -25,9 +25,9 @@ from holdfast.features.channels.store_errors import BROKEN
 from holdfast.features.channels.telegram.carrier import DIALECT
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.journal import IfSessionKnown, Record, StoreDamaged, StoreUnreachable
-from holdfast.journal.memory import MemoryStore
 from holdfast.racing import wait_through_cancel
 from holdfast.values import CHANNEL
+from stores import MemoryStore
 
 OTHER = 43
 

@@ -21,9 +21,9 @@ from holdfast.decisions.deliveries import (
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.outbox import OutboxSender, SendingOptions
 from holdfast.folds.outbox import OutboxEntry
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import CHANNEL
 from runner.steered_clock import SteeredClock, settle
+from stores import MemoryStore
 
 LOG = "chn_x"
 CREATED = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="x")

@@ -16,8 +16,8 @@ from holdfast.features.channels.outbox import OutboxSender
 from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import CHANNEL
+from stores import MemoryStore
 
 CREATED = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="tg")
 TIMES = 60  # who wakes first of those that wait for the log is chance

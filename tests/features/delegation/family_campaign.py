@@ -21,11 +21,11 @@ from features.delegation.family import TOKENS, Family, everyone, family_process,
 from holdfast import events as e
 from holdfast.folds import transcript
 from holdfast.interfaces.journal import JournalError, Store
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.values import Budget, RunSettings
+from stores import MemoryStore
 
 ENOUGH, SCARCE = Budget(tokens=1000 * TOKENS), Budget(tokens=40 * TOKENS)
 LIMITS = RunnerLimits(runs_max=2)  # fewer than there are agents

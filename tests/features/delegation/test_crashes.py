@@ -21,9 +21,8 @@ from features.delegation.family_campaign import (
     live,
     use,
 )
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import Budget
+from stores import MemoryStore, SqliteStore
 
 SEED = 14
 

@@ -11,12 +11,12 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, Wait
 from holdfast.features.delegation.agents import AgentLibrary
 from holdfast.features.delegation.tools import child_tools
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.read_file import ReadFile
 from serving import Served, Setting, served, target_of
+from stores import MemoryStore
 
 WRITER = "---\ndescription: Writes.\n---\n\nWrite well."
 WRITE = CallTool("write_file", {"path": "new.txt", "content": "x"})

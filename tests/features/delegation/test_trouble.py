@@ -13,8 +13,8 @@ from holdfast import events as e
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import StoreUnreachable
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import NOT_CREATED, ParentLink
+from stores import MemoryStore
 
 DELETED, RESTORED = e.SessionDeleted(at_ms=1, purge_at_ms=2), e.SessionRestored(at_ms=3)
 

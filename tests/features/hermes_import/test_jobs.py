@@ -15,7 +15,7 @@ from holdfast.features.automations.values import (
     EveryTimes,
 )
 from holdfast.features.hermes_import.command import import_hermes
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 JOBS = [
     {"id": "a1", "name": "news", "prompt": "News?", "schedule": {"kind": "cron", "expr": "0 9 * * *"}},

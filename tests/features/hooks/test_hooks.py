@@ -20,10 +20,10 @@ from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.hooks.hooks import FILE
 from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.shell.scope import find_marked
 from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
+from stores import MemoryStore
 from tables import for_each_row
 from tools.calls import until
 

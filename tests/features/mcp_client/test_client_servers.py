@@ -16,8 +16,8 @@ from holdfast.features.mcp_client.session_tools import (
     TooManyServers,
 )
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from serving import AsksAbout
+from stores import MemoryStore
 
 
 class Watch(SystemClock):

@@ -6,8 +6,8 @@ from typing import Any
 from mcp.types import CallToolResult
 
 from holdfast.features.mcp_client.results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import FilePart, ImagePart
+from stores import MemoryStore
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

@@ -12,7 +12,6 @@ from holdfast.api.operation import SCOPES, Scope
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.features.mcp_server.frames import elicited_answer
 from holdfast.interfaces.journal import Store
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.middleware import AccessMiddleware
@@ -22,6 +21,7 @@ from sabotage import Sabotage
 from sabotage.servers import Around, Make, TakesTwice, as_it_is
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, served, target_of
+from stores import MemoryStore
 
 Read: TypeAlias = Callable[[e.AskAsked, Mapping[str, Any]], tuple[str, str]]
 KEY = ApiKey("owner", "sk-secret-of-the-owner")

@@ -6,10 +6,10 @@ from typing import Any
 
 from features.mcp_server.rpc_client import META, NEW, OLD, RpcClient
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from serving import Setting, limited, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105

@@ -10,11 +10,11 @@ from mcp.client import Client
 from features.mcp_server.rpc_client import FORMS, META, NEW, OLD, TASKS, RpcClient
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.features.mcp_server.run_feed import cursor_in
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 OWNER = {"Authorization": "Bearer sk-secret-of-the-owner"}

@@ -26,9 +26,9 @@ from holdfast.folds import transcript as transcripts
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from sabotage import Sabotage
 from scene import Scene
+from stores import MemoryStore
 
 ME = user_scope("me")
 Sources: TypeAlias = Callable[[Session, Transcript, str], tuple[str, ...]]

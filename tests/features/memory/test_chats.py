@@ -14,10 +14,10 @@ from holdfast.features.memory.tools import ReadNotes, Remember
 from holdfast.features.skills.tools import ProposeSkill
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.recall import NOTHING, SearchSessions
 from holdfast.values import MemoryMode
+from stores import MemoryStore
 
 GROUP, PRIVATE = "tg/-5", f"tg/{ME}"
 SKILL = {"name": "deploy", "description": "d", "body": "b", "reason": "r"}

@@ -12,7 +12,7 @@ from holdfast.features.memory.state import DOCUMENT
 from holdfast.features.skills.actions import trust
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 FIRST, SECOND = f"run_{'a1' * 16}/call_1", f"run_{'a1' * 16}/call_2"
 NOWHERE = "http://127.0.0.1:9/v1"

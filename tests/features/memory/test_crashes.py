@@ -12,8 +12,8 @@ from holdfast.features.memory.events import MemoryWritten
 from holdfast.features.memory.memories import Memories, MemoryEdit, MemoryScope, skills_scope, user_scope
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from stores import MemoryStore
 
 USER, SKILLS = user_scope("me"), skills_scope("me")
 SKILL = skill_file("notes", "Write notes.", "1. Look.")

@@ -13,10 +13,9 @@ from typing_extensions import override
 from holdfast.features.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.forwarding import ForwardingStore
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.values import LogEnd
 from journal.labs import LABS, Lab, PostgresLab, SqliteLab, emptied, opened
+from stores import PostgresStore, WrappedStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -145,7 +144,7 @@ async def test_what_is_written_while_something_is_forgotten_is_kept_or_refused(
         assert all(memory.texts[f"note {earlier}"] == "kept" for earlier in range(nth + 1))
 
 
-class Interrupted(ForwardingStore):
+class Interrupted(WrappedStore):
     """A store at which something else happens once, right before or after a purge or a note is written."""
 
     def __init__(self, inner: Store, where: str, deed: Callable[[], Awaitable[object]]) -> None:
@@ -162,7 +161,7 @@ class Interrupted(ForwardingStore):
     async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
         done = "finishing" if not value else "intending"
         await self._at(f"before {done}")
-        swapped = await super().swap_note(key, value, expected=expected)
+        swapped = await self._inner.swap_note(key, value, expected=expected)
         await self._at(f"after {done}")
         return swapped
 
@@ -170,7 +169,7 @@ class Interrupted(ForwardingStore):
     async def purge(
         self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        purged = await super().purge(session_id, only=only, then=then)
+        purged = await self._inner.purge(session_id, only=only, then=then)
         await self._at("after purging")
         return purged
 

@@ -21,9 +21,9 @@ from holdfast.features.memory.state import DOCUMENT_CHARS_MAX
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import HistoryMessage, MemoryMode, RunSettings, TextPart
+from stores import MemoryStore
 
 TEA = {"about": "user", "text": "likes tea", "reason": "for breakfast plans"}
 NOWHERE = Path("/nowhere")

@@ -7,9 +7,9 @@ from holdfast.features.memory.memories import Memories, MemoryEdit, chat_scope, 
 from holdfast.features.memory.tools import Remember
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import PATIENT, Setting, served, target_of
+from stores import MemoryStore
 
 USER = {"scope": "user"}
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 OPEN_WEBUI = ("X-OpenWebUI-Chat-Id", "X-OpenWebUI-User-Id")

@@ -3,9 +3,9 @@
 from typing import Any
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import Served, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

@@ -22,11 +22,11 @@ from holdfast.chaos import (
 )
 from holdfast.events import Input, StopRequested
 from holdfast.interfaces.journal import StoreLocked
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Setting, limited, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

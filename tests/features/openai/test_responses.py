@@ -10,10 +10,10 @@ from features.openai.official_client import client_of
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Finish, Gate, Hang, Say, Wait
 from holdfast.interfaces.journal import StoreFull
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, Setting, limited, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

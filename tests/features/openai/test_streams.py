@@ -12,11 +12,11 @@ from features.openai.official_client import client_of
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Think, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import Limits, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, Setting, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 GRACE_S = 12_345.0

@@ -31,10 +31,10 @@ from holdfast.features.plans.tools import FinishGoal, UpdatePlan
 from holdfast.folds import session
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.values import Budget, ClientTool, PlanStep
+from stores import MemoryStore
 
 STEPS = [{"text": "look", "state": "in_progress"}, {"text": "act"}]
 LOOKS = ToolTraits(read_only=True, parallel_safe=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from features.relay.relaying import PATHS, SHORT, WIRES, body_for, relaying, target_on
 from holdfast.chaos import Begin, ChaosServer, Gate, Hang, Headers, Say, Wait, overloaded
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.exchange import AttemptMeter
@@ -15,6 +14,7 @@ from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from serving import Served, Setting
 from side_by_side import on_each_wire
+from stores import MemoryStore
 from tables import for_each_row
 
 AS_LAPTOP = {"authorization": "Bearer hf-laptop-key-0123456789"}

@@ -13,13 +13,13 @@ from features.relay.relaying import PATHS, body_for, relaying, target_on
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
 from holdfast.interfaces.journal import Appended, Declined, Fence, JournalError, Replayed, StoreClosed
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from runner.program import configure, program
 from serving import Served, Setting
 from side_by_side import on_each_wire, on_wires
+from stores import MemoryStore
 from tables import for_each_row
 
 FIRST, REPEAT = {"X-Stainless-Retry-Count": "0"}, {"X-Stainless-Retry-Count": "1"}

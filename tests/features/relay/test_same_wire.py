@@ -44,7 +44,6 @@ from holdfast.decisions.gates import Breaker, Moment, breaker_note, dump_breaker
 from holdfast.features.relay.raw_request import raw_request
 from holdfast.features.relay.requests import RelayedRequest
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.models.attempt import Attempt
 from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
@@ -53,6 +52,7 @@ from holdfast.server.problems import Problem
 from holdfast.targets import Wire
 from serving import Served, Setting
 from side_by_side import on_each_wire
+from stores import MemoryStore
 from tables import for_each_row
 
 

@@ -12,8 +12,8 @@ from holdfast.features.skills.folders import read_folder
 from holdfast.features.skills.library import FoundSkills, SkillLibrary, TrustedSkills
 from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from sabotage import Sabotage
+from stores import MemoryStore
 
 # P11: trust is of the whole folder
 

@@ -11,7 +11,7 @@ from holdfast.features.skills.library import SkillLibrary, TrustedSkills
 from holdfast.features.skills.skill_file import BadSkill, parse_skill, skill_file
 from holdfast.features.skills.tools import ReadSkill
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
+from stores import MemoryStore
 from tools.calls import Call
 
 

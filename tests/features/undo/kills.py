@@ -31,7 +31,7 @@ from holdfast import agent, models, runner
 from holdfast.chaos import ChaosServer
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.features.undo.undos import UndoOptions, Undos
-from holdfast.journal.sqlite.store import SqliteStore
+from stores import SqliteStore
 
 PERSON = b"a person was here"
 STEPS_MAX = 200_000

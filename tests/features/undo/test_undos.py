@@ -22,10 +22,10 @@ from holdfast.features.undo.scan import ScanLimits
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.features.undo.undos import UndoOptions, Undos
 from holdfast.interfaces.journal import JournalError
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.safe_text import shown_path
+from stores import MemoryStore
 
 
 async def test_a_run_is_taken_back_with_its_files_and_its_conversation(tmp_path: Path) -> None:

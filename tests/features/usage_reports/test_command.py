@@ -14,9 +14,9 @@ from holdfast.client import Client, Refused
 from holdfast.config.settings import KeySettings, ServerSettings, Settings
 from holdfast.features.usage_reports.tables import read_usage, show_usage
 from holdfast.host.server_keys import first_key, key_limits_of, keys_of
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.options import ServerOptions
 from serving import Setting, served, target_of
+from stores import SqliteStore
 
 
 async def test_a_server_and_its_store_name_the_same_sums_and_budgets(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.targets import Wire
 from holdfast.values import RELAY
 from serving import Served, Setting
+from stores import MemoryStore
 from tables import for_each_row
 
 LAPTOP, ADMIN = "hf-laptop-key-0123456789", "hf-admin-key-0123456789"

@@ -17,7 +17,6 @@ from holdfast.chaos import ChaosServer, Gate
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.folds import session, transcript
 from holdfast.interfaces.model import Answer, Compact, NoAnswer
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.call import ModelCalls
@@ -27,6 +26,7 @@ from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import Failure
+from stores import MemoryStore
 
 WIRES: tuple[Wire, ...] = ("responses", "chat", "anthropic")
 START_MS = 1_800_000_000_000

@@ -4,11 +4,11 @@ import asyncio
 import random
 
 from holdfast.decisions.gates import COOLDOWN_MS
-from holdfast.journal.memory import MemoryStore
 from holdfast.models.target_states import STAGGER_MS_MAX, TargetStates
 from holdfast.targets import Target
 from holdfast.values import Failure
 from runner.steered_clock import SteeredClock, settle
+from stores import MemoryStore
 
 TARGET = Target(name="main", wire="chat", base_url="http://127.0.0.1:9/v1", model="m")
 SILENT = Failure(kind="no_first_event", text="silent")

@@ -12,10 +12,10 @@ from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import FenceLost
 from holdfast.interfaces.model import Answer
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import Wire
 from side_by_side import on_each_wire
+from stores import MemoryStore
 
 from .calling import line_to, nothing_left, request_of, target_of
 

@@ -6,12 +6,12 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait, overloaded_s, rate_limited_s, server_error
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
 from holdfast.values import Failure
 from side_by_side import on_each_wire
+from stores import MemoryStore
 from tables import for_each_row
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of

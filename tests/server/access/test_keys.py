@@ -9,11 +9,11 @@ import aiohttp
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test

@@ -5,10 +5,10 @@ import re
 from holdfast.api.operation import SCOPES
 from holdfast.api.operations import OPERATIONS
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from server.access.scoped_keys import OWNER, locked, made
 from serving import served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 TRIGGER_VERBS = ("pause", "resume", "run", "missed", "secret")

@@ -4,7 +4,6 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.interfaces.journal import StoreFull
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.auth import (
     LINK_MS,
@@ -18,6 +17,7 @@ from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.tickets import TICKET_MS, Tickets, without_ticket
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test

@@ -12,13 +12,13 @@ from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.shared_notes import LOOKS_MAX, SharedNotes
 from holdfast.server.access.keys import AddedKeys, KeyExists
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.values import GrantRule
 from serving import Served, Setting, served, target_of
+from stores import MemoryStore
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}

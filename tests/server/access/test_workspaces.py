@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.api.operations import OPERATIONS
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.sandbox.quarantine import CopyBudget, Quarantine
 from holdfast.server.runs.history import response_id
 from server.access.scoped_keys import OWNER, locked, made
 from server.toolbox import Counted
 from serving import served, target_of
+from stores import MemoryStore
 
 MESSAGES = [{"id": "m1", "role": "user", "content": "hi"}]
 MCP = {"Accept": "application/json, text/event-stream"}

@@ -18,7 +18,6 @@ from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.client import Client
 from holdfast.features.channels.cards import CHOICES
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.verdicts import NeedsApproval, Verdict
 from holdfast.testing import Call, ScriptedModel
@@ -27,6 +26,7 @@ from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 from server.runs.answering import FACES, Face, Row, Scene
 from server.toolbox import CountedShell
 from serving import PATIENT, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 RULELESS = "ruleless"  # a command that no rule can describe, although lasting choices are offered

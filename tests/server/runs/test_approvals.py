@@ -2,12 +2,12 @@
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.features.plans.tools import UpdatePlan
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.runner.supervisor import RunnerLimits
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 TOUCHES = frozenset({"touch"})

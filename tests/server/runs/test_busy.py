@@ -10,10 +10,9 @@ import pytest
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.journal import Store, StoreLocked
-from holdfast.journal.memory import MemoryStore
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
 from serving import PATIENT, Served, limited, said_to, served, target_of
+from stores import MemoryStore, SqliteStore
 from tables import for_each_row
 
 SENDERS = 20

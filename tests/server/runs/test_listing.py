@@ -13,11 +13,10 @@ from holdfast.client import Client
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import IfSessionNew, Record, StoreDamaged
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of
 from serving import served, target_of
+from stores import MemoryStore, SqliteStore
 from tables import for_each_row
 
 

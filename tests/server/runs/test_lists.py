@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, insufficient_quota
-from holdfast.journal.memory import MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

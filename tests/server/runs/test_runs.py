@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Wait, server_error
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, said_to, served, target_of, text_of
+from stores import MemoryStore
 
 
 async def test_a_run_is_started_followed_and_shown() -> None:

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import Redactor
 from serving import PATIENT, Served, Setting, limited, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

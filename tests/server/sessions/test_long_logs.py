@@ -5,10 +5,10 @@ from typing import cast
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import IfSessionNew
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.sessions.exports import ANSWER_BYTES_MAX, RECORDS_AT_ONCE
 from scene import Scene
 from serving import Served, served, target_of
+from stores import MemoryStore
 
 DELTAS = 5 * RECORDS_AT_ONCE
 

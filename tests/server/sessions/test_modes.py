@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.features.plans.tools import UpdatePlan
-from holdfast.journal.memory import MemoryStore
 from holdfast.values import ParentLink
 from server.access.scoped_keys import OWNER, locked, made
 from serving import AsksAbout, Served, Setting, served, target_of
+from stores import MemoryStore
 
 MODE = "/api/sessions/s/approval-mode"
 

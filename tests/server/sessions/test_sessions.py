@@ -3,9 +3,9 @@
 import json
 
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, said_to, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.index import ListedSession
 from holdfast.interfaces.journal import StoreFailed
-from holdfast.journal.memory import MemoryStore
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
+from stores import MemoryStore
 
 
 async def test_the_newest_page_holds_all_that_a_client_needs_to_go_on_from_its_seq() -> None:

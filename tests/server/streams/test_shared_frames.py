@@ -12,11 +12,11 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import encode
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Record
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import Limits
 from holdfast.server.streams.feeds import Live
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, HermesFeed, RunFrame, SharedFrames
 from journal.sample import delta, ended, started
+from stores import MemoryStore
 from strategies.legal_logs import BOUNDED, Log, logs
 
 

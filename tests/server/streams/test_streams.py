@@ -3,10 +3,10 @@
 import asyncio
 
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, SayWords, Wait
-from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.targets import Patience
 from serving import PATIENT, Frame, Setting, limited, served, target_of, text_of
+from stores import MemoryStore
 
 
 async def test_every_cursor_gives_the_same_log() -> None:

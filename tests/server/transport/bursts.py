@@ -23,12 +23,12 @@ import aiohttp
 from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.inbox import QUEUE_MAX
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.keys import KEYS_MAX
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from serving import PATIENT, Answer, Served, Setting, limited, served, target_of
+from stores import SqliteStore
 
 KEY = "sk-secret-of-the-owner"
 RUNS_MAX = 8

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from moved_loop import on_moved_loop, time_passes
 from server.transport.raw_http import HEAD, HEALTH, answers, connected
 from serving import PATIENT, Served, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 LIMITS = Limits()

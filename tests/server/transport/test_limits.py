@@ -18,7 +18,6 @@ from holdfast.interfaces.journal import (
     StoreOverloaded,
     UnknownSession,
 )
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.middleware import SECURITY_HEADERS
@@ -28,6 +27,7 @@ from holdfast.server.transport.bodies import parsed
 from holdfast.server.transport.connection import DRAIN_S
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, limited, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 LIMITS = Limits()

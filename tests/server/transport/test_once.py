@@ -3,10 +3,10 @@
 import asyncio
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import PATIENT, Setting, served, target_of
+from stores import MemoryStore
 
 KEY = {"Idempotency-Key": "k1"}
 BODY = {"input": "hi"}

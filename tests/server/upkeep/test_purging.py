@@ -11,11 +11,11 @@ from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import JournalError, Record, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart, LogEnd
 from serving import PATIENT, Setting, served, target_of
+from stores import MemoryStore
 from tables import for_each_row
 
 LATER_MS = 1 << 52

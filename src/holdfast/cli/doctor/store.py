@@ -18,6 +18,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.journal.spool import read_spool, spool_files
 from holdfast.journal.sqlite.integrity import Checked, Progress, check_store
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 from holdfast.values import Durability
 
 WRITES_MAX, WRITES_S = 200, 1.0
@@ -113,7 +114,7 @@ def _raw(path: Path) -> list[float]:
 
 async def _commits(path: Path, durability: Durability) -> list[float]:
     """How long the real journal takes to append one delta, repeatedly."""
-    store = await SqliteStore.open(path, durability=durability)
+    store = await SqliteStore.open(path, NO_SECRETS, durability=durability)
     took: list[float] = []
     try:
         at_ms = round(time.time() * 1000)

@@ -18,6 +18,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.models.call_deps import CallDeps
 from holdfast.models.http import ModelHttp
 from holdfast.models.target_states import TargetStates
+from holdfast.redaction import NO_SECRETS
 from holdfast.targets import Patience, Target
 from holdfast.values import Failure, FailureKind
 
@@ -74,7 +75,7 @@ def _call_s(target: Target) -> float:
 
 
 async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
-    clock, store = SystemClock(), MemoryStore()
+    clock, store = SystemClock(), MemoryStore(NO_SECRETS)
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )

@@ -124,7 +124,7 @@ def _owner(settings: Settings) -> str:
 
 def _store_learned(learned: HermesLearned, data_dir: Path, *, owner: str, hidden: Redactor) -> None:
     async def work() -> None:
-        store = await SqliteStore.open(data_dir / "holdfast.db")
+        store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
         try:
             await store_memories(learned, store, owner=owner, hidden=hidden)
         finally:
@@ -150,7 +150,7 @@ def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) 
     """Store the jobs as paused triggers; return the new ones."""
 
     async def store_all() -> Sequence[HermesJob]:
-        store = await SqliteStore.open(data_dir / "holdfast.db")
+        store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
         try:
             return await store_jobs(store, jobs, hidden=hidden, now_ms=SystemClock().now_ms())
         finally:
@@ -166,7 +166,7 @@ async def _append_all(
     found: Iterator[HermesSession], data_dir: Path, *, hidden: Redactor, on_one: Callable[[int], None]
 ) -> ImportCounts:
     tally = ImportCounts()
-    store = await SqliteStore.open(data_dir / "holdfast.db")
+    store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
     try:
         while (session := await asyncio.to_thread(next, found, None)) is not None:
             log = written(session, workspace=await asyncio.to_thread(_workspace, session))

@@ -30,6 +30,7 @@ from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.transaction import SEARCH_SHIFT
+from holdfast.redaction import NO_SECRETS
 
 FILE = "holdfast.db"
 _UNFINISHED = ".copying"
@@ -48,7 +49,7 @@ class SqliteSource(CopySource):
         """Open the store; raises CopyRefused if there is none. Its schema is brought up to date first."""
         if not await asyncio.to_thread((folder / FILE).exists):
             raise CopyRefused(f"there is no store in {folder}")
-        await (await SqliteStore.open(folder / FILE)).close()
+        await (await SqliteStore.open(folder / FILE, NO_SECRETS)).close()
         return cls(folder)
 
     async def close(self) -> None:
@@ -102,7 +103,7 @@ class SqliteTarget(SqliteSource, CopyTarget):
         unfinished = folder / _UNFINISHED
         await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
         await asyncio.to_thread(unfinished.mkdir, mode=0o700, parents=True)
-        await (await SqliteStore.open(unfinished / FILE)).close()
+        await (await SqliteStore.open(unfinished / FILE, NO_SECRETS)).close()
         return cls(folder)
 
     @override

@@ -27,6 +27,8 @@ class PendingAppend(Struct, eq=False):
     new_types: Sequence[type[Event]] = ()  # of which it isn't known that every node reads them
     is_quiet: bool = False  # only deltas of a run, without conditions, key and new types: no row changes
     vectors: dict[int, list[str]] | None = None  # the words of long texts, by their place among the records
+    events: Sequence[Event] = ()  # for the store's hook
+    began_s: float = 0.0
 
 
 class PendingCall(Struct, kw_only=True, eq=False):

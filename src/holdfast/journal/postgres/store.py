@@ -4,35 +4,28 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent, bodies_of
-from holdfast.events import Event, Input
+from holdfast.events import Event
 from holdfast.interfaces.journal import (
     TRANSIENT_AT_OPENING,
-    Appended,
     Condition,
-    Declined,
     Fence,
     HomedElsewhere,
     IdempotencyKey,
     JournalError,
-    KeyConflict,
-    LogKind,
     LogWatch,
     OwnedElsewhere,
-    Pace,
     Record,
-    Replayed,
-    Store,
     StoreClosed,
     StoreDamaged,
 )
-from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
-from holdfast.journal.follow import ChangeFeed, Changes, Follower, Tails
+from holdfast.interfaces.nodes import Node, SessionPlace
+from holdfast.journal.log_store import LogStore, now_s
 from holdfast.journal.postgres.blobs import PostgresBlobs
 from holdfast.journal.postgres.connection import Connection, Database, Pool
 from holdfast.journal.postgres.deltas import DeltaPlan
@@ -51,6 +44,7 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
 from holdfast.journal.postgres.writer import StatementWriter, WriterHooks
 from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+from holdfast.redaction import Redactor
 from holdfast.supervision import BackgroundTasks
 from holdfast.values import LogEnd
 
@@ -68,7 +62,7 @@ class _Unwatched(LogWatch):
         return None
 
 
-class PostgresStore(PostgresReader, Store):
+class PostgresStore(PostgresReader, LogStore):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
     database_type: type[Database] = Database
@@ -80,21 +74,20 @@ class PostgresStore(PostgresReader, Store):
     def __init__(
         self,
         dsn: str,
+        redactor: Redactor,
         *,
         name: str,
         entry: NodeEntry | None = None,
-        direct: str = "",
         tuning: PostgresTuning | None = None,
         objects: BlobBucket | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
         database = self.database_type(dsn, tuning)
         # Past a pooler, for what needs a connection of its own: beats, notices, migrations and take-overs.
-        near = self.database_type(direct, tuning) if direct else database
-        self._direct = near if direct else None
-        super().__init__(Pool(database, "reader", tuning.readers))
-        self._tails = Tails(self._read_on, window_bytes_max=tuning.window_bytes_max)
-        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
+        near = self.database_type(tuning.direct, tuning) if tuning.direct else database
+        self._direct = near if tuning.direct else None
+        PostgresReader.__init__(self, Pool(database, "reader", tuning.readers))
+        LogStore.__init__(self, redactor, window_bytes_max=tuning.window_bytes_max)
         self._channel = ""
         self._types = EventTypes(self.reads)
         self._blobs = PostgresBlobs(database, objects=objects, types=self._types, tuning=tuning)
@@ -149,15 +142,15 @@ class PostgresStore(PostgresReader, Store):
     async def open(
         cls,
         dsn: str,
+        redactor: Redactor,
         *,
         name: str,
         entry: NodeEntry | None = None,
-        direct: str = "",
         tuning: PostgresTuning | None = None,
         objects: BlobBucket | None = None,
-    ) -> "PostgresStore":
+    ) -> Self:
         """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
-        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
+        store = cls(dsn, redactor, name=name, entry=entry, tuning=tuning, objects=objects)
         try:
             await store._writer.tried.wait()
             store._writer.insist()
@@ -171,15 +164,15 @@ class PostgresStore(PostgresReader, Store):
     async def open_readable(
         cls,
         dsn: str,
+        redactor: Redactor,
         *,
         name: str,
         entry: NodeEntry | None = None,
-        direct: str = "",
         tuning: PostgresTuning | None = None,
         objects: BlobBucket | None = None,
-    ) -> "PostgresStore":
+    ) -> Self:
         """Join the store as a node, and wait for the database if it can't be reached yet."""
-        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
+        store = cls(dsn, redactor, name=name, entry=entry, tuning=tuning, objects=objects)
         try:
             await store.writable()
         except BaseException:
@@ -313,10 +306,6 @@ class PostgresStore(PostgresReader, Store):
         )
 
     @override
-    def ownership(self) -> Changes[OwnershipChange]:
-        return self._ownership.subscribe()
-
-    @override
     async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         return await self._call(
             lambda connection: self._claim(connection, clean(session_id), to_settle=to_settle)
@@ -357,29 +346,6 @@ class PostgresStore(PostgresReader, Store):
             self._notifier.released()
 
     @override
-    async def append(
-        self,
-        session_id: str,
-        inputs: Sequence[Input],
-        *,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Appended | Declined | Replayed | KeyConflict:
-        return await self._submit(session_id, inputs, None, when, idempotency_key)
-
-    @override
-    def append_run(
-        self,
-        session_id: str,
-        events: Sequence[Event],
-        *,
-        fence: Fence,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Awaitable[Appended | Declined | Replayed]:
-        return self._submit(session_id, events, fence, when, idempotency_key)
-
-    # No keyword arguments: this is called for every delta of every run.
     def _submit(
         self,
         session_id: str,
@@ -402,6 +368,7 @@ class PostgresStore(PostgresReader, Store):
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
         job = PendingAppend(writer.future(), session_id, records, size, fence, when, idempotency_key)
+        job.events, job.began_s = events, now_s()
         if is_quiet:
             job.is_quiet = True
         else:
@@ -421,6 +388,10 @@ class PostgresStore(PostgresReader, Store):
             for job, _ in plan.jobs:
                 self._tails.publish(job.session_id, job.records)
         self._notifier.grown(plan.tops(), loud=plan.loud)
+        if (after_commit := self.hooks.after_commit) is not None:
+            written_s = now_s()
+            for job, _ in plan.jobs:
+                after_commit(job.events, written_s - job.began_s)
 
     def _forget(self) -> None:
         """Drop what other nodes or a failover may have changed."""
@@ -435,17 +406,10 @@ class PostgresStore(PostgresReader, Store):
             self._notifier.renewed(session_id)
 
     @override
-    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
-        return self._tails.follow(session_id, after, pace)
-
-    @override
     def watch(self, session_id: str) -> LogWatch:
         return _Unwatched()
 
     @override
-    def changes(self, *, of: LogKind = "all") -> Changes[str]:
-        return self._tails.changes(of)
-
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         """What a follower gets next; if the newest records aren't in memory yet, a notice is coming."""
         held = self._tails.read(session_id, after, limit)
@@ -569,12 +533,16 @@ class PostgresStore(PostgresReader, Store):
     @override
     async def put_blob(self, data: bytes) -> str:
         self._writer.insist()
-        return await self._blobs.put(data, promised=1)
+        return await self._blobs.put(await self._redacted(data), promised=1)
 
     @override
     async def offer_blob(self, data: bytes) -> str:
         self._writer.insist()
-        return await self._blobs.put(data, offered=1)
+        return await self._blobs.put(await self._redacted(data), offered=1)
+
+    async def _redacted(self, data: bytes) -> bytes:
+        # In a thread: there can be many megabytes to search.
+        return await asyncio.to_thread(self.redactor.redact_bytes, data) if self.redactor.texts else data
 
     @override
     async def keep_blob(self, name: str) -> bool:

@@ -8,6 +8,7 @@ from holdfast.journal.follow import WINDOW_BYTES_MAX
 class PostgresTuning(Struct, frozen=True, kw_only=True):
     """Sizes and intervals of a node's store."""
 
+    direct: str = ""  # the database past a pooler: for migrations, beats and notices
     lease_s: float = 4.0  # a node that hasn't renewed its lease for this long can be taken over from
     beat_s: float = 1.0
     listen_silence_s: float = 3.0  # a listener that hears no beat for this long connects again

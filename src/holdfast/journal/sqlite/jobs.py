@@ -3,10 +3,12 @@
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from holdfast.events import Event
 from holdfast.interfaces.journal import Appended, Condition, Fence, IdempotencyKey, Record
 
 if TYPE_CHECKING:
@@ -41,9 +43,12 @@ class AppendJob(WriteJob):
     """Events to append to a log."""
 
     session_id: str
+    events: Sequence[Event]
     records: Sequence[Record]
     tails: "Tails"
     row_cache: "RowCache"
+    after_commit: Callable[[Sequence[Event], float], None] | None
+    began_s: float
     fence: Fence | None
     when: Sequence[Condition]
     idempotency_key: IdempotencyKey | None
@@ -61,6 +66,8 @@ class AppendJob(WriteJob):
             else:
                 self.row_cache.keep(*self.rows)
                 self.tails.publish_news(self.session_id, self.records)
+            if self.after_commit is not None:
+                self.after_commit(self.events, monotonic() - self.began_s)
 
 
 class TransactionJob(WriteJob):

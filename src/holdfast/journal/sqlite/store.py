@@ -3,37 +3,30 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import apsw
 from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent, bodies_of
-from holdfast.events import Event, Input
+from holdfast.events import Event
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.index import ListedSession
 from holdfast.interfaces.journal import (
-    Appended,
     Condition,
-    Declined,
     Fence,
     IdempotencyKey,
     JournalError,
-    KeyConflict,
-    LogKind,
-    LogWatch,
-    Pace,
     Record,
-    Replayed,
-    Store,
     StoreDamaged,
 )
-from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
+from holdfast.interfaces.nodes import Node
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX
+from holdfast.journal.log_store import LogStore, now_s
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.jobs import AppendJob, TransactionJob
@@ -43,6 +36,7 @@ from holdfast.journal.sqlite.threads import Threads
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import READ_AT_ONCE, Joining, ThinningPlan
+from holdfast.redaction import Redactor
 from holdfast.values import Durability, LogEnd
 
 if TYPE_CHECKING:
@@ -57,40 +51,48 @@ HELD_UP_MAX = 100
 HELD_UP_S = 0.05
 
 
-class SqliteStore(SqliteReader, Store):
+class SqliteStore(SqliteReader, LogStore):
     """Journal, index, notes and blobs in one directory; opening it makes this process the owner."""
 
     def __init__(
         self,
         path: Path,
+        redactor: Redactor,
         *,
         durability: Durability = "power",
         vfs: str | None = None,
         window_bytes_max: int = WINDOW_BYTES_MAX,
         tuning: Tuning | None = None,
     ) -> None:
-        super().__init__(path, vfs=vfs)
+        SqliteReader.__init__(self, path, vfs=vfs)
+        LogStore.__init__(self, redactor, window_bytes_max=window_bytes_max)
         self._blobs = FileBlobs(path.with_name("blobs"))
         self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
         connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs, tuning=tuning)
         self._writer = Writer(path, connect, forget=self._forget, tuning=tuning)
         self._row_cache = RowCache()
-        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
-        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
         cls,
         path: Path,
+        redactor: Redactor,
         *,
         durability: Durability = "power",
         vfs: str | None = None,
         window_bytes_max: int = WINDOW_BYTES_MAX,
         tuning: Tuning | None = None,
-    ) -> "SqliteStore":
+    ) -> Self:
         """Open or create the store; all earlier owners lose their fence."""
-        store = cls(path, durability=durability, vfs=vfs, window_bytes_max=window_bytes_max, tuning=tuning)
+        store = cls(
+            path,
+            redactor,
+            durability=durability,
+            vfs=vfs,
+            window_bytes_max=window_bytes_max,
+            tuning=tuning,
+        )
         try:
             await store._writer.open()
             store._writer.insist()
@@ -101,13 +103,13 @@ class SqliteStore(SqliteReader, Store):
 
     @classmethod
     async def open_readable(
-        cls, path: Path, *, durability: Durability = "power", tuning: Tuning | None = None
-    ) -> "SqliteStore":
+        cls, path: Path, redactor: Redactor, *, durability: Durability = "power", tuning: Tuning | None = None
+    ) -> Self:
         """Open or create the store; if it can be read but not written yet, `writable` waits until it can.
 
         Raises errors that are permanent. If the file can't be read either, this waits for it.
         """
-        store = cls(path, durability=durability, tuning=tuning)
+        store = cls(path, redactor, durability=durability, tuning=tuning)
         try:
             await store._writer.open()
             if store.trouble is not None and not await store.is_readable():
@@ -160,46 +162,11 @@ class SqliteStore(SqliteReader, Store):
         return Node(incarnation=self._writer.fence)
 
     @override
-    async def nodes(self) -> Sequence[Node]:
-        return [self.node]
-
-    @override
-    async def place(self, session_id: str) -> SessionPlace:
-        return SessionPlace()
-
-    @override
     async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
         del busy
         return [row[0] for row in await self._rows("claimable", {"limit": limit})]
 
     @override
-    def ownership(self) -> Changes[OwnershipChange]:
-        return self._ownership.subscribe()
-
-    @override
-    async def append(
-        self,
-        session_id: str,
-        inputs: Sequence[Input],
-        *,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Appended | Declined | Replayed | KeyConflict:
-        return await self._submit(session_id, inputs, None, when, idempotency_key)
-
-    @override
-    def append_run(
-        self,
-        session_id: str,
-        events: Sequence[Event],
-        *,
-        fence: Fence,
-        when: Sequence[Condition] = (),
-        idempotency_key: IdempotencyKey | None = None,
-    ) -> Awaitable[Appended | Declined | Replayed]:
-        return self._submit(session_id, events, fence, when, idempotency_key)
-
-    # No keyword arguments: this is called for every delta of every run.
     def _submit(
         self,
         session_id: str,
@@ -220,9 +187,12 @@ class SqliteStore(SqliteReader, Store):
                 future=writer.future(),
                 bytes=size,
                 session_id=session_id,
+                events=events,
                 records=records,
                 tails=self._tails,
                 row_cache=self._row_cache,
+                after_commit=self.hooks.after_commit,
+                began_s=now_s(),
                 fence=fence,
                 when=when,
                 idempotency_key=idempotency_key,
@@ -262,21 +232,6 @@ class SqliteStore(SqliteReader, Store):
 
     async def _call(self, work: "Work", *, then: Callable[[Any], None] | None = None) -> Any:
         return await self._writer.submit(TransactionJob(future=self._writer.future(), task=work, then=then))
-
-    @override
-    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
-        return self._tails.follow(session_id, after, pace)
-
-    @override
-    def watch(self, session_id: str) -> LogWatch:
-        return self._tails.watch(session_id)
-
-    @override
-    def changes(self, *, of: LogKind = "all") -> Changes[str]:
-        return self._tails.changes(of)
-
-    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
-        return await self.read(session_id, after=after, limit=limit)
 
     @override
     async def purge(
@@ -365,11 +320,11 @@ class SqliteStore(SqliteReader, Store):
 
     @override
     async def put_blob(self, data: bytes) -> str:
-        return await self._blob_threads.run(self._blobs.put, data)
+        return await self._blob_threads.run(lambda: self._blobs.put(self.redactor.redact_bytes(data)))
 
     @override
     async def offer_blob(self, data: bytes) -> str:
-        return await self._blob_threads.run(self._blobs.offer, data)
+        return await self._blob_threads.run(lambda: self._blobs.offer(self.redactor.redact_bytes(data)))
 
     @override
     async def keep_blob(self, name: str) -> bool:

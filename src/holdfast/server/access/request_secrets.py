@@ -4,7 +4,6 @@ Contents (messages, titles, files) lose such a secret, and names (session ids, k
 refused. The secrets are in a context variable, because the store must know them too.
 """
 
-from collections.abc import Callable
 from contextvars import ContextVar
 
 from msgspec import Struct
@@ -38,11 +37,6 @@ def request_redactor(otherwise: Redactor = NO_SECRETS) -> Redactor:
     """The redactor of the current request; outside of one, the one that is given."""
     secrets = _of_request.get()
     return otherwise if secrets is None else secrets.redactor()
-
-
-def redactor_source(known: Redactor) -> Callable[[], Redactor]:
-    """Return the redactor of the current request or, outside a request, the server's."""
-    return lambda: request_redactor(known)
 
 
 def check_holds_no_secret(name: str, *, param: str) -> None:

@@ -21,8 +21,8 @@ from features.channels.discord.lab import LOG, options_for, starting, texts
 from features.channels.lab import last_user_text
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from stores import MemoryStore
 
 ROUNDS = ((42, 43), (42,))  # who writes, before anyone writes again
 PEOPLE = ROUNDS[0]

@@ -15,8 +15,8 @@ from features.channels.lab import file_then_words
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from holdfast.features.channels.discord.carrier import FILE_BYTES_MAX
-from holdfast.journal.memory import MemoryStore
 from holdfast.tools.files.send_file import SendFile
+from stores import MemoryStore
 
 MB = 1024 * 1024
 NOT_TAKEN = "Couldn't send the file a.txt: Discord rejected it."

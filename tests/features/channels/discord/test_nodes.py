@@ -8,7 +8,7 @@ from fakes.discord import FakeDiscord
 from features.channels.discord.lab import LOG, options_for, said, say, starting, state_of, until
 from features.channels.lab import QUICK, echo
 from holdfast.chaos import ChaosServer
-from holdfast.journal.postgres.store import PostgresStore
+from stores import PostgresStore
 
 
 @asynccontextmanager

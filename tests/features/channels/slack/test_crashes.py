@@ -29,8 +29,8 @@ from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.http.webhook_endpoints import NotNow, WebhookEndpoints
 from holdfast.features.channels.texts import MARK
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from stores import MemoryStore
 
 CHAT = "D42"
 ALLOWED = frozenset({"U42"})

@@ -18,8 +18,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.slack.sharing import HINT
 from holdfast.features.channels.texts import MARK
-from holdfast.journal.memory import MemoryStore
 from holdfast.tools.files.send_file import SendFile
+from stores import MemoryStore
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(3 * 1024 * 1024)
 SHARE = "files.completeUploadExternal"

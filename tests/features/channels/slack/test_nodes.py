@@ -8,7 +8,7 @@ from fakes.slack import FakeSlack
 from features.channels.lab import QUICK, channel, echo
 from features.channels.slack.slack_lab import LOG, MY, options_for, said, state_of, until
 from holdfast.chaos import ChaosServer
-from holdfast.journal.postgres.store import PostgresStore
+from stores import PostgresStore
 
 
 @asynccontextmanager

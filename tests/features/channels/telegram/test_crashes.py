@@ -13,8 +13,8 @@ from features.channels.crash_lab import MortalStore, accepted_in, lives, states_
 from features.channels.lab import LOG, channel, echo, options_for
 from holdfast.chaos import ChaosServer
 from holdfast.features.channels.texts import MARK
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from stores import MemoryStore
 
 ROUNDS = ((42, 43), (42,))  # who writes, before anyone writes again
 CHATS = ROUNDS[0]

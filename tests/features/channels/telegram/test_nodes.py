@@ -7,7 +7,7 @@ from agent.world import World, process
 from fakes.telegram import FakeTelegram
 from features.channels.lab import ME, QUICK, channel, echo, options_for, said, state_of
 from holdfast.chaos import ChaosServer
-from holdfast.journal.postgres.store import PostgresStore
+from stores import PostgresStore
 
 
 @asynccontextmanager

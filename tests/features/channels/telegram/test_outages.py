@@ -25,9 +25,9 @@ from holdfast.features.channels.events import (
     ChannelFailed,
     ChannelUpdateLogged,
 )
-from holdfast.journal.memory import MemoryStore
 from runner.steered_clock import SteeredClock, settle
 from serving import served, target_of
+from stores import MemoryStore
 
 MINUTES = 60
 STRANGERS = range(500, 550)

@@ -17,8 +17,8 @@ from holdfast.features.channels.state import TRIES_MAX, code_digest
 from holdfast.features.channels.texts import ALREADY_PAIRED, CODE_WRONG, PAIRED, REFUSAL
 from holdfast.features.delegation.tools import child_tools
 from holdfast.interfaces.journal import IfSessionKnown
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.asks import Answered, ApprovalVerdict
+from stores import SqliteStore
 
 STRANGER = 99
 NOBODY = frozenset[str]()

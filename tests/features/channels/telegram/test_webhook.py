@@ -26,11 +26,11 @@ from holdfast.features.channels.events import (
     ChannelUpdateLogged,
 )
 from holdfast.features.channels.http.updates import UNPROVEN_MAX
-from holdfast.journal.memory import MemoryStore
 from holdfast.racing import wait_through_cancel
 from holdfast.server.options import Limits
 from runner.steered_clock import SteeredClock, settle
 from serving import Served, Setting, served, target_of
+from stores import MemoryStore
 
 SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105  # the name of a header
 PATH = "/hooks/channels/tg"
