@@ -10,10 +10,10 @@ from holdfast.features.automations.scripts import LOST, NO_SANDBOX, NO_SHELL, Sc
 from holdfast.features.automations.state import TriggerFire
 from holdfast.features.automations.values import EveryTimes, OnWebhook, TriggerSettings
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryStore
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
+from stores import MemoryStore
 
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
 
