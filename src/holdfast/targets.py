@@ -79,7 +79,8 @@ UNSAMPLED_HOST = "anthropic.com"
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request goes; falling back picks another target and changes none.
 
-    `proxy` is the URL of an HTTP proxy on the way there, with user and password if it wants them.
+    `proxy` is the URL of an HTTP proxy on the way there, with user and password if it wants them. If there
+    are several `api_keys`, `api_key` is the one in use.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     model: str
     api_key: str = ""
+    api_keys: tuple[str, ...] = ()
     context_window: int = 200_000
     headers: dict[str, str] = {}
     proxy: str = ""
@@ -98,12 +100,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an address with a password: it would be shown, and its header may already hold the key."""
+        """Start with the first key; refuse an address with a password, which would be shown."""
         if "@" in self.base_url and urlsplit(self.base_url).username is not None:
             raise ValueError(
                 f"base_url of the target {self.name!r} must not contain a user or password; put secrets in "
                 "api_key or headers"
             )
+        if self.api_keys and self.api_key not in self.api_keys:
+            msgspec.structs.force_setattr(self, "api_key", self.api_keys[0])
 
     @property
     def has_defaults(self) -> bool:

@@ -128,6 +128,12 @@ WRONG = [
         "names the file /no, which can't",
     ),
     (TARGET.replace("sk-of-main-target", "a b"), 7, "must be printable ASCII characters without spaces"),
+    (TARGET + "api_keys = ['sk-of-a-pool']\n", 8, "can't be combined with api_key; list all keys here"),
+    (
+        TARGET.replace("api_key =", "api_keys =").replace('"sk-of-main-target"', "['k-1', 'k-1']"),
+        7,
+        "repeats a key",
+    ),
     (TARGET + "context_window = 0\n", 8, 'context_window of target "main" must be 1 or more'),
     (TARGET + "[targets.patience]\ngap_s = -1\n", 9, 'patience.gap_s of target "main" must be 0 or more'),
     (

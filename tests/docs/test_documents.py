@@ -18,7 +18,8 @@ _TOKENS = (
     "SLACK_SIGNING_SECRET",
     "DISCORD_BOT_TOKEN",
 )
-ENVIRON = {"HOME": "/h"} | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k")
+_POOLS = {"FIRST_KEY": "k1", "SECOND_KEY": "k2"}
+ENVIRON = {"HOME": "/h"} | _POOLS | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k")
 DECISION_LINES_MAX = 18
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 

@@ -233,6 +233,7 @@ def _written_keys(settings: Settings, sources: SettingSources, references: Refer
     keys: list[KeyPath] = [(*API_KEYS, index) for index, _ in enumerate(settings.server.api_keys or ())]
     keys += [("targets", index, "api_key") for index, target in enumerate(settings.targets) if target.api_key]
     for index, target in enumerate(settings.targets):
+        keys += [("targets", index, "api_keys", nth) for nth, _ in enumerate(target.api_keys)]
         keys += [("targets", index, "headers", name) for name in _secret_headers(target.headers)]
     for index, server in enumerate(settings.mcp_servers):
         keys += [("mcp_servers", index, "headers", name) for name in _secret_headers(server.headers)]

@@ -222,6 +222,10 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     base_url: Annotated[str, doc("Base URL, without the path of a call.", "url")]
     model: Annotated[str, doc("Model name at the endpoint.", "name")]
     api_key: Annotated[Secret, doc("API key. Local servers might not need one.", "key")] = Secret("")
+    api_keys: Annotated[
+        tuple[Secret, ...],
+        doc("Several keys instead. When one reaches a limit or is rejected, calls use the next.", "key"),
+    ] = ()
     context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
     reasoning_effort: Annotated[
         str, doc("Default reasoning effort, such as low, medium or high. If empty, the model's.", "name")
@@ -250,6 +254,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             base_url=self.base_url,
             model=self.model,
             api_key=str(self.api_key),
+            api_keys=tuple(map(str, self.api_keys)),
             context_window=self.context_window,
             headers={name: str(value) for name, value in self.headers.items()},
             reasoning_effort=self.reasoning_effort,

@@ -48,7 +48,8 @@ def without_scheme(text: str) -> str:
 def secrets_of(targets: Iterable[Target]) -> Iterator[str]:
     """The keys, secret headers and proxy passwords of the targets."""
     for target in targets:
-        yield from secrets_in(target.api_key, target.headers, base_url=target.base_url)
+        for key in target.api_keys or (target.api_key,):
+            yield from secrets_in(key, target.headers, base_url=target.base_url)
         yield from proxy_secrets(target.proxy)
 
 

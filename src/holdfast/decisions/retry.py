@@ -42,6 +42,8 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "while_unreachable": None,
     "server_time": None,
 }
+# Failures of one key, which another key of the same target may not have.
+OF_ONE_KEY = frozenset[FailureKind]({"auth", "entitlement", "quota_exhausted", "rate_limited"})
 NEEDS_A_PERSON = frozenset[FailureKind]({"auth", "entitlement", "quota_exhausted", "model_missing"})
 # After these, a target isn't asked again in this call.
 SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly", "forgetting"})

@@ -38,6 +38,7 @@ class _ProbeRequest(ConversationRequest):
     """Asks at once and once: it passes a closed gate, and a failure is the result."""
 
     waits_at_gates = False
+    is_replaceable = False
 
     @override
     def decide(self, failure: Failure, history: retry.History) -> retry.Decision:
@@ -114,5 +115,5 @@ def _redacted(failure: Failure | None, target: Target) -> Failure | None:
 
 def redact_for(target: Target, text: str) -> str:
     """The text without the target's key, the values of its headers and its proxy's password."""
-    secrets = Redactor([target.api_key, *secrets_of(target), *target.headers.values()])
+    secrets = Redactor([*target.api_keys, *secrets_of(target), *target.headers.values()])
     return secrets.redact_text(text)

@@ -105,7 +105,8 @@ class Runtime(Struct, frozen=True):
         await asyncio.to_thread(import_module, "holdfast.host.target_report")
         from holdfast.host.target_report import target_state
 
-        return [target_state(target, self.shared) for target in self.targets]
+        targets = map(self.shared.with_open_key, self.targets)
+        return [target_state(target, self.shared) for target in targets]
 
     async def try_target(self, name: str, heard: Callable[[Event], None]) -> TargetTried | None:
         """Make one tiny call to the target with this name; None if there is no such target."""
@@ -124,7 +125,8 @@ class Runtime(Struct, frozen=True):
         return target is not None and await self.shared.try_now(target)
 
     def _named(self, name: str) -> Target | None:
-        return next((target for target in self.targets if target.name == name), None)
+        named = next((target for target in self.targets if target.name == name), None)
+        return named and self.shared.with_open_key(named)
 
 
 class _Connections:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -23,6 +24,7 @@ from holdfast.models.reconnects import Reconnects
 from holdfast.models.status_lines import (
     GAVE_UP,
     HEDGED,
+    OTHER_KEY,
     SLOWER,
     STOPPED,
     asked_to_wait,
@@ -44,7 +46,14 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
-_Next: TypeAlias = retry.RetryAfter | retry.Reconnect | retry.FallBack | retry.Gated | AskForLess
+KEY_PAUSE_MS = 600_000  # a key that was rejected isn't used for so long while others work
+
+
+class OtherKey(Struct, frozen=True):
+    """Ask the same target at once, with another of its keys; this isn't a further attempt of the call."""
+
+
+_Next: TypeAlias = retry.RetryAfter | retry.Reconnect | retry.FallBack | retry.Gated | AskForLess | OtherKey
 
 # The slower of two attempts counts as this failure, so that its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
@@ -84,9 +93,15 @@ class ModelCalls(ModelCaller):
 class _Call:
     """The state of one call while it is made."""
 
+    _has_pools = False  # of keys
+    _spent_keys: frozenset[str] = frozenset()
+
     def __init__(self, calls: ModelCalls, sink: EventSink, *, asked: CallRequest) -> None:
         self._deps = calls.deps
         self._targets = preferred(calls.targets, asked.model)
+        for target in self._targets:
+            if target.api_keys:
+                self._has_pools = True
         self._sink = sink
         self._asked = asked
         self._call_id = new_call_id()
@@ -107,6 +122,8 @@ class _Call:
     async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
         """Make attempts until there is an answer or nothing left to try."""
         self._emit(e.CallStarted, call_id=self._call_id, turn=turn, purpose=purpose)
+        if self._has_pools:
+            self._choose_keys()
         target = self._first_target()
         while True:
             if (closed := self._closed_for_too_long(target)) is not None:
@@ -124,6 +141,9 @@ class _Call:
             if isinstance(decision, retry.GiveUp):
                 return self._no_answer(ended.failure, wait_ms=ended.wait_ms)
             target = await self._next_target(target, ended, decision=decision)
+            if self._has_pools:
+                self._choose_keys()
+                target = self._named(target.name)
 
     async def _next_target(
         self,
@@ -142,11 +162,13 @@ class _Call:
                 return await self._fall_back(target, decision)
             case retry.Gated():
                 await self._gate(target, ended, decision=decision)
+            case OtherKey():
+                pass  # the loop chooses it
             case _:
                 self._asked.ask_for_less(target, decision)
         return target
 
-    async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
+    async def _decided(self, target: Target, ended: Classified) -> retry.Decision | OtherKey:
         """Count a failure, decide what to do, and record it unless it's one of many in an outage."""
         attempt = self._newest
         assert attempt is not None, "it has just failed"
@@ -157,6 +179,12 @@ class _Call:
         else:
             self._add_to_trace(*self._reconnects.end(target))
         await self._share(target, ended)
+        if (other := await self._other_key(target, ended)) is not None:
+            self._trace_attempt(target, ended, then=OTHER_KEY)
+            return other
+        if target.api_keys:
+            self._choose_keys()  # if none is open, the one that opens first decides
+            ended = replace(ended, wait_ms=ended.wait_ms and self._gate_ms(self._named(target.name)))
         decision = self._asked.decide(ended.failure, self._history(target, ended))
         if isinstance(decision, retry.Compact) and not await self._asked.shorten():
             decision = self._asked.decide(ended.failure, self._history(target, ended))
@@ -286,6 +314,32 @@ class _Call:
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
             why = gate_reason(target.name, ended.brief)
             await self._deps.shared.close_gate(target, ended.wait_ms, why=why)
+
+    def _choose_keys(self) -> None:
+        """Give each target the key of its pool that this call should use now."""
+        choose = self._deps.shared.with_open_key
+        self._targets = tuple(choose(target, self._spent_keys) for target in self._targets)
+
+    def _named(self, name: str) -> Target:
+        return next(target for target in self._targets if target.name == name)
+
+    async def _other_key(self, target: Target, ended: Classified) -> OtherKey | None:
+        """Another key that can be used now, if the failure is one of this key alone."""
+        if (
+            not target.api_keys
+            or ended.failure.kind not in retry.OF_ONE_KEY
+            or not self._asked.is_replaceable
+        ):
+            return None
+        shared = self._deps.shared
+        self._spent_keys |= {target.api_key}
+        other = shared.with_open_key(target, self._spent_keys)
+        if other.api_key in self._spent_keys or shared.gate_wait_ms(other) or shared.breaker_wait_ms(other):
+            return None
+        is_brief = ended.failure.kind == "rate_limited"
+        pause_ms = int(1000 * target.retry.backoff_max_s) if is_brief else KEY_PAUSE_MS
+        await shared.close_gate(target, pause_ms, why=gate_reason(target.name, ended.brief))
+        return OtherKey()
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._deps.shared

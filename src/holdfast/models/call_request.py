@@ -43,6 +43,7 @@ class CallRequest(Protocol):
     answers: int  # that the provider charges for; 0 if the request is free
     wait_ms_max: int | None  # None means any
     waits_at_gates: bool  # a person's "try now" doesn't
+    is_replaceable: bool  # a failed attempt can be replaced: no one has seen output that can't be taken back
 
     def over_window_tokens(self, target: Target) -> int:
         """By how many tokens it surely exceeds the target's context window."""
@@ -75,6 +76,7 @@ class ConversationRequest(CallRequest):
     """A request made of messages; retries may shorten it, and the answer is written to the sink."""
 
     waits_at_gates = True
+    is_replaceable = True
     answers = 1
 
     def __init__(

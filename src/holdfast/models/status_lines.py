@@ -49,6 +49,7 @@ HEDGED = "another target was also called"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
 SILENT_S = 3.0
+OTHER_KEY = "used another key"
 
 
 def would_do(decision: Decision) -> str:

@@ -7,11 +7,12 @@ takes over what others have changed.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.decisions.gates import (
     Breaker,
@@ -193,6 +194,16 @@ class TargetStates:
     def ask_plainly(self, target: Target) -> None:
         """Send no reasoning settings any more: the target refused them."""
         self._plain.add(learned_note(target))
+
+    def with_open_key(self, target: Target, spent: Container[str] = ()) -> Target:
+        """The target with the first key of its pool that can be used now, or soonest; `spent` ones last."""
+        if not target.api_keys:
+            return target
+
+        def rank(one: Target) -> tuple[int, bool]:
+            return max(self.gate_wait_ms(one), self.breaker_wait_ms(one)), one.api_key in spent
+
+        return min((replace(target, api_key=key) for key in target.api_keys), key=rank)
 
     def gate(self, target: Target) -> Gate:
         """The gate of the target's endpoint and key."""

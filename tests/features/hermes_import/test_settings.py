@@ -249,20 +249,19 @@ custom_providers:
 def test_keys_that_hermes_auth_stored_are_taken_and_never_shown(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """P11: the first of each provider that works; sign-ins and the rest are named without a secret."""
+    """P11: all keys of a provider that work; sign-ins and the rest are named without a secret."""
     taken(home, POOLED.replace("my-proxy", "my proxy"))
     (home / "auth.json").write_text("\ufeff" + json.dumps(AUTH))
     before = (home / "auth.json").read_bytes()
     assert import_hermes(None, {}, how="do") == 0
     said = capsys.readouterr()
     main, proxy = load_configuration({}).settings.targets
-    assert (main.name, main.api_key) == ("openrouter", "sk-or-first-key")
+    assert (main.name, main.api_keys) == ("openrouter", ("sk-or-first-key", "sk-or-second-key"))
     assert (proxy.api_key, proxy.base_url) == ("proxy-key-of-pool", "http://127.0.0.1:4000/v1")
     tokens = ["codex-sign-in", "codex-again-1", "sk-or-", "proxy-key-of-pool", "sk-ant-oat", "sk-deep-unused"]
     assert not [token for token in tokens if token in said.out + said.err]
     for words in (
         "target anthropic: neither .env nor auth.json has a key",
-        "1 more keys for openrouter in auth.json",
         "keys in auth.json that no target uses: deepseek",
         "sign-ins in auth.json (anthropic, openai-codex)",
     ):

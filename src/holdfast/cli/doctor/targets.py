@@ -62,12 +62,23 @@ PROXY_ADVICE = (
 
 
 async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
-    """One finding for each target; calls all at once. `call_s` 0 means the usual patience."""
+    """One finding for each target, or each of its keys; calls all at once. `call_s` 0: the usual patience."""
     async with ModelHttp() as http, asyncio.TaskGroup() as group:
         asked = [
-            group.create_task(_ask(target, http, call_s=call_s or _call_s(target))) for target in targets
+            group.create_task(_ask(one, http, call_s=call_s or _call_s(one)))
+            for target in targets
+            for one in _each_key(target)
         ]
     return [task.result() for task in asked]
+
+
+def _each_key(target: Target) -> Sequence[Target]:
+    if not target.api_keys:
+        return (target,)
+    return [
+        replace(target, name=f"{target.name} (key {nth})", api_key=key, api_keys=())
+        for nth, key in enumerate(target.api_keys, 1)
+    ]
 
 
 def _call_s(target: Target) -> float:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,15 +18,16 @@ _SIGN_IN_TOKENS = ("sk-ant-oat",)  # these look like keys, but end with their si
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key, and its address if that isn't the provider's own."""
+    """A key, its address if that isn't the provider's own, and the provider's other keys for this address."""
 
     key: str = field(repr=False)
     base_url: str = ""
+    more: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True)
 class StoredKeys:
-    """The content of auth.json, by provider; the first key of each is used."""
+    """The content of auth.json, by provider."""
 
     keys: dict[str, list[StoredKey]] = field(default_factory=dict[str, list[StoredKey]], repr=False)
     signed_in: set[str] = field(default_factory=set[str])
@@ -39,7 +40,8 @@ class StoredKeys:
         for name in names:
             if found := self.keys.get(name):
                 self.used.add(name)
-                return found[0]
+                more = [one.key for one in found[1:] if one.base_url == found[0].base_url]
+                return replace(found[0], more=tuple(dict.fromkeys(more)))
         return None
 
     def has(self, *names: str) -> bool:
@@ -50,8 +52,9 @@ class StoredKeys:
         """Describe what wasn't imported, without secrets."""
         yield from self.problems
         for name in sorted(self.used):
-            if more := len(self.keys[name]) - 1:
-                yield f"{more} more keys for {name} in {FILE}: a target has only one key"
+            found = self.keys[name]
+            if elsewhere := sum(one.base_url != found[0].base_url for one in found):
+                yield f"{elsewhere} more keys for {name} in {FILE}: they are for another address"
         if unused := sorted(self.keys.keys() - self.used):
             yield f"keys in {FILE} that no target uses: {', '.join(unused)}"
         if signed_in := sorted(self.signed_in - self.keys.keys()):

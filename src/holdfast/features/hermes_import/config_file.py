@@ -83,7 +83,7 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     channels = taken.telegram or taken.slack or taken.discord
     if not (taken.targets or taken.server or taken.server_key or channels):
         return ImportPlan(folder, "", {})
-    keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
+    keys = {name: key for target in taken.targets for name, key in _keys(target).items()}
     lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
     for target in taken.targets:
         lines += _target(target)
@@ -143,8 +143,9 @@ def _target(target: TakenTarget) -> Iterator[str]:
     yield "[[targets]]"
     for key in ("name", "wire", "base_url", "model"):
         yield f"{key} = {_toml(getattr(target, key))}"
-    if target.key:
-        yield f"api_key = {_toml(f'file:{KEYS}/hermes-{target.name}')}"
+    files = [_toml(f"file:{KEYS}/{name}") for name in _keys(target)]
+    if files:
+        yield f"api_key = {files[0]}" if len(files) == 1 else f"api_keys = [{', '.join(files)}]"
     if target.context_window:
         yield f"context_window = {target.context_window}"
     if target.headers:
@@ -152,6 +153,12 @@ def _target(target: TakenTarget) -> Iterator[str]:
     if target.patience:
         pairs = (f"{key} = {json.dumps(value)}" for key, value in target.patience.items())
         yield f"patience = {{ {', '.join(pairs)} }}"
+
+
+def _keys(target: TakenTarget) -> dict[str, str]:
+    """The target's keys, by the names of their files."""
+    name, keys = f"hermes-{target.name}", (target.key, *target.more_keys)
+    return {name if nth == 1 else f"{name}-key-{nth}": key for nth, key in enumerate(keys, 1) if key}
 
 
 def _toml(text: str) -> str:

@@ -70,6 +70,7 @@ class TakenTarget:
     base_url: str
     model: str
     key: str = field(default="", repr=False)
+    more_keys: tuple[str, ...] = field(default=(), repr=False)
     context_window: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     patience: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -121,7 +122,8 @@ class TakenSettings:
         found += [self.slack.token, self.slack.app_token] if self.slack else []
         found += [self.discord.token] if self.discord else []
         for target in self.targets:
-            found += secrets_in(target.key, target.headers, base_url=target.base_url)
+            for key in (target.key, *target.more_keys):
+                found += secrets_in(key, target.headers, base_url=target.base_url)
         return tuple(found)
 
 
@@ -284,6 +286,7 @@ def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
         base_url=base_url,
         model=model,
         key=found.key,
+        more_keys=found.more,
         context_window=window if isinstance(window, int) and window > 0 else 0,
         headers={name: _resolved(value, environ) for name, value in headers.items()},
     )

@@ -84,6 +84,11 @@ class RelayedRequest(CallRequest):
         self._wait_ms_max = wait_ms_max
         self._translation = translation
 
+    @property
+    def is_replaceable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the client has received no content."""
+        return not self.buffer.has_content
+
     @override
     def over_window_tokens(self, target: Target) -> int:
         return 0  # its provider decides
