@@ -51,11 +51,16 @@ async function bundle(entryPoints: readonly string[], more: BuildOptions = {}): 
   return metafile.outputs;
 }
 
-/** The address of what was made of a file of the source. */
-function addressOf(outputs: Outputs, entry: string): string {
+/** The name of what was made of a file of the source. */
+function nameOf(outputs: Outputs, entry: string): string {
   const path = Object.keys(outputs).find((name) => outputs[name]?.entryPoint === entry);
   if (path === undefined) throw new Error(`nothing was made of ${entry}`);
-  return `/assets/${basename(path)}`;
+  return basename(path);
+}
+
+/** The address of it. The server puts its `mount_path` in front, in the documents. */
+function addressOf(outputs: Outputs, entry: string): string {
+  return `/assets/${nameOf(outputs, entry)}`;
 }
 
 /** Dynamic imports of files that are bundled by themselves, since they share nothing with the page. */
@@ -92,7 +97,7 @@ async function bundleMain(): Promise<{ readonly main: string; readonly chunks: r
   const scripts = await bundle(APART);
   const outputs = await bundle(["src/main.tsx"], {
     splitting: true,
-    plugins: [apart(new Map(APART.map((path) => [basename(path), addressOf(scripts, path)])))],
+    plugins: [apart(new Map(APART.map((path) => [basename(path), `./${nameOf(scripts, path)}`])))],
     define: { STYLES: JSON.stringify(Object.fromEntries(addresses)) },
     inject: ["src/jsx.ts"],
     tsconfigRaw: { compilerOptions: { ...JSX_OPTIONS, verbatimModuleSyntax: true } },

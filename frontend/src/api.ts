@@ -1,6 +1,7 @@
 /** The server over HTTP: every answer is a value, a failure too, with the words that the server gave. */
 
 import type { Part } from "./events.ts";
+import { MOUNT } from "./mount.ts";
 import { keep, kept } from "./state/storage.ts";
 
 /** What went wrong, for the person who asked; `status` 0 is that no answer came at all. */
@@ -25,7 +26,8 @@ export interface Asked {
   readonly keepalive?: boolean;
 }
 
-const SIGNED_IN = "holdfast.page";
+// Servers under several paths of one host share its storage.
+const SIGNED_IN = `holdfast.page${MOUNT}`;
 const HEADER = "X-Holdfast-Page";
 let secret = "";
 
@@ -94,7 +96,7 @@ export async function call<Value>(method: Method, path: string, asked: Asked = {
     init.body = JSON.stringify(asked.body);
   }
   try {
-    const answer = await fetch(path, init);
+    const answer = await fetch(MOUNT + path, init);
     clearTimeout(timer);
     timer = setTimeout(giveUp, LONG_PATIENCE_MS);
     const body: unknown = await answer.json().catch(noJson);
@@ -155,7 +157,7 @@ export function uploadFile(file: File, onProgress: (share: number) => void): Pro
       clearTimeout(timer);
       timer = setTimeout(() => request.abort(), LONG_PATIENCE_MS);
     };
-    request.open("POST", "/api/blobs");
+    request.open("POST", `${MOUNT}/api/blobs`);
     request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
     request.setRequestHeader(HEADER, pageSecret());
     request.responseType = "json";

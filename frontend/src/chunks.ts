@@ -1,4 +1,5 @@
 /** The parts of the page that are fetched when they are first needed: each is a script and, if it has one, a style sheet. */
+import { MOUNT } from "./mount.ts";
 
 declare global {
   /** The addresses of the style sheets that the first load leaves out; the build fills them in. */
@@ -22,7 +23,7 @@ export function addStyles(href: string): Promise<void> {
   });
   pending.set(href, added);
   link.rel = "stylesheet";
-  link.href = href;
+  link.href = MOUNT + href;
   document.head.append(link);
   return added;
 }

@@ -6,6 +6,7 @@
 
 import { pageHeader } from "./api.ts";
 import type { LogRecord } from "./events.ts";
+import { MOUNT } from "./mount.ts";
 
 /** A frame with a seq is an event of the log; one without is said aside and never stored. */
 export type Frame = LogRecord | { readonly type: string; readonly seq?: never };
@@ -38,7 +39,7 @@ const WAIT_MS_MAX = 5_000;
 const REFUSALS: ReadonlySet<number> = new Set([401, 403, 404]);
 
 const BROWSER: World = {
-  fetch: (url, init) => fetch(url, init),
+  fetch: (url, init) => fetch(MOUNT + url, init),
   setTimeout: (work, ms) => setTimeout(work, ms),
   clearTimeout: (timer) => clearTimeout(timer as number),
   now: () => Date.now(),

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.cli.doctor.database import check_database, clock_skew, durability
 from holdfast.config.channels import ChannelSettings
-from holdfast.config.settings import BlobStoreSettings, Secret, ServerSettings, Settings
+from holdfast.config.server import BlobStoreSettings, ServerSettings
+from holdfast.config.settings import Secret, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
 from holdfast.features.channels.cli.doctor import undelivered
 from holdfast.host.known_secrets import known_secrets

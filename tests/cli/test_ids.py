@@ -10,7 +10,8 @@ from holdfast.cli.ids import AmbiguousName, resolve_run, resolve_session
 from holdfast.cli.inspect import from_store
 from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.folds.rows import run_of
 from serving import served, target_of
 from stores import SqliteStore

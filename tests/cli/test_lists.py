@@ -16,7 +16,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.cli.offline_reader import OfflineReader
 from holdfast.cli.runs import status_words
 from holdfast.client import Client, Refused
-from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Secret, Settings
 from holdfast.host.server_keys import first_key, keys_of
 from holdfast.server.options import ServerOptions
 from serving import Setting, served, target_of

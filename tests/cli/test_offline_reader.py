@@ -14,7 +14,8 @@ from holdfast.cli.offline_reader import OfflineReader
 from holdfast.cli.reader import PausedSession, Reader
 from holdfast.cli.sessions import show_session
 from holdfast.client import Client, Refused, Seen
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.host.lock import LockHolder
 from scene import begun
 from server.toolbox import Counted

@@ -7,8 +7,8 @@ import pytest
 
 from config.given import loaded
 from holdfast.config.approvals import ApprovalSettings
-from holdfast.config.limits import LimitSettings
-from holdfast.config.settings import AgentSettings, ServerSettings, Settings
+from holdfast.config.server import LimitSettings, ServerSettings
+from holdfast.config.settings import AgentSettings, Settings
 from holdfast.config.target_secrets import secrets_of
 from holdfast.host.assembly import open_application, open_parts
 from holdfast.host.http_server import serving

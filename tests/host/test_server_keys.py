@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.serve import serve, url_of
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.cli.serve import serve
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
+from holdfast.host.listening import url_of
 from holdfast.host.server_keys import first_key, key_for_clients
 
 

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from fakes.tcp_proxy import TcpProxy
 from holdfast.cli.doctor.database import check_database
-from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Secret, Settings
 from holdfast.interfaces.journal import Appended, IdempotencyKey
 from holdfast.journal.lost_writes import NOTE, loss_in
 from journal.labs import PATIENT_TUNING, PostgresLab, until

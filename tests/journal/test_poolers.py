@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.doctor.database import check_database
-from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Secret, Settings
 from holdfast.interfaces.journal import Appended
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab, until

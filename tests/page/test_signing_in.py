@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from playwright.async_api import Request, Response, expect
 
 from holdfast.chaos import CallTool, Say
@@ -241,3 +242,29 @@ async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
         await expect(chat.page.get_by_role("alert")).to_contain_text("your key was revoked")
         await enter(chat)
         await expect(chat.button("Allow once")).to_be_visible()
+
+
+async def test_the_page_works_under_a_path_and_leaves_the_rest_of_the_host_alone(visit: Visit) -> None:
+    """P11: its requests, addresses, cookie and storage are under the path that the proxy serves it at."""
+    setting = locked()
+    setting = replace(setting, options=replace(setting.options, mount_path="/agents"))
+    async with visit.chatting(
+        [Say("first")], [Say("```mermaid\ngraph LR; A-->B\n```")], setting=setting
+    ) as server:
+        chat = await visit(f"{server.url}/agents/")
+        asked = requests_of(chat.page)
+        await enter(chat)
+        await chat.say("hello")
+        await chat.answered("first")
+        await chat.is_over()
+        assert "/agents/s/" in chat.page.url
+        await chat.page.reload()
+        await chat.answered("first")
+        await chat.say("draw")
+        await expect(chat.page.get_by_role("img").last).to_be_visible()
+        assert [url for url in asked if not url.startswith((f"{server.url}/agents/", "data:"))] == []
+        (cookie,) = await chat.page.context.cookies()
+        assert cookie.get("path") == "/agents"
+        assert await chat.page.evaluate("Object.keys(localStorage).filter(key => key.includes('page'))") == [
+            "holdfast.page/agents"
+        ]

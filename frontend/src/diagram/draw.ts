@@ -3,9 +3,10 @@
  * The frame has an origin that is nobody's, and no network. Its drawing is shown as an image, where no script runs and
  * nothing is fetched. A frame that doesn't answer in time is thrown away with the diagram that it hangs on.
  */
+import { MOUNT } from "../mount.ts";
 import { DIAGRAM_CHARS_MAX, type Drawing, type Wanted } from "./messages.ts";
 
-const FRAME = "/diagram.html";
+const FRAME = `${MOUNT}/diagram.html`;
 const LOADING_MS_MAX = 30_000;
 // a busy machine draws slowly, and the source is there meanwhile
 const DRAWING_MS_MAX = 20_000;

@@ -1,6 +1,7 @@
 /** Files of the workspace over HTTP: a folder's page, the beginning of a file, and a file on its way in. */
 import { call, failed, pageHeader, type Result, sessionPath, type Trouble, troubleOf } from "../api.ts";
 import type { FileStored, FolderListing } from "../bodies.ts";
+import { MOUNT } from "../mount.ts";
 
 export const PREVIEW_BYTES = 256 * 1024;
 export const UPLOAD_BYTES_MAX = 25 * 1024 * 1024;
@@ -38,7 +39,7 @@ export async function readBeginning(
   signal: AbortSignal,
 ): Promise<Result<Beginning>> {
   try {
-    const answer = await fetch(contentPath(sessionId, path), {
+    const answer = await fetch(MOUNT + contentPath(sessionId, path), {
       headers: { ...pageHeader(), Range: `bytes=0-${PREVIEW_BYTES - 1}` },
       credentials: "same-origin",
       cache: "no-store",
@@ -77,7 +78,7 @@ export async function sendFile(
   overwrite: boolean,
 ): Promise<Result<FileStored>> {
   try {
-    const answer = await fetch(contentPath(sessionId, path, overwrite ? "&overwrite=true" : ""), {
+    const answer = await fetch(MOUNT + contentPath(sessionId, path, overwrite ? "&overwrite=true" : ""), {
       method: "PUT",
       headers: { ...pageHeader(), "Content-Type": "application/octet-stream" },
       credentials: "same-origin",

@@ -1,11 +1,12 @@
 /** The address bar: one URL for each session, and back and forward between them. */
 import { effect, untracked } from "@preact/signals";
+import { MOUNT } from "../mount.ts";
 import { open, openAt, openStart, session } from "../state.ts";
 import { rootOf } from "../view/versions.ts";
 
 /** The address of a session, or of an event in it. */
 export function addressOf(sessionId: string, seq = 0): string {
-  return `/s/${encodeURIComponent(sessionId)}${seq > 0 ? `#at=${seq}` : ""}`;
+  return `${MOUNT}/s/${encodeURIComponent(sessionId)}${seq > 0 ? `#at=${seq}` : ""}`;
 }
 
 /** The session's link in the list, if it is there. */
@@ -15,7 +16,8 @@ export function linkOf(sessionId: string): HTMLElement | null {
 
 /** The session that a path names, null for the start page; a path that cannot be read is the start page. */
 export function sessionIn(path: string): string | null {
-  const found = /^\/s\/([^/]+)$/.exec(path)?.[1];
+  const own = path.startsWith(`${MOUNT}/`) ? path.slice(MOUNT.length) : path;
+  const found = /^\/s\/([^/]+)$/.exec(own)?.[1];
   if (!found) return null;
   try {
     return decodeURIComponent(found);
@@ -38,7 +40,7 @@ export function followAddress(): void {
   effect(() => {
     const current = session.value;
     // A session that the server does not know yet has no address that would work in another tab.
-    const path = current && current.stage.value !== "new" ? addressOf(current.id) : "/";
+    const path = current && current.stage.value !== "new" ? addressOf(current.id) : `${MOUNT}/`;
     untracked(() => {
       if (path === location.pathname) return;
       // another version of the same chat is no step in the history

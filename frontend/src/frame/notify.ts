@@ -1,5 +1,6 @@
 /** Notifications of the browser and the badge in the tab's title: what needs a person, what is finished. */
 import { effect, untracked } from "@preact/signals";
+import { MOUNT } from "../mount.ts";
 import {
   changeSettings,
   type SessionShown,
@@ -68,7 +69,7 @@ function tell(row: SessionShown, words: string): void {
     const shown = new Notification(row.title || row.preview || "Holdfast", {
       body: words,
       tag: row.id,
-      icon: "/icon.svg",
+      icon: `${MOUNT}/icon.svg`,
     });
     shown.onclick = () => {
       globalThis.focus();

@@ -3,6 +3,7 @@
 import { call, keepSecret, newId, type Result, sessionPath } from "../api.ts";
 import type { SessionShown, TargetState } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
+import { MOUNT } from "../mount.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
 import { dropRow, putRow, takeRows } from "./list.ts";
@@ -122,7 +123,7 @@ export async function signOut(): Promise<Result<unknown>> {
     keepSecret("");
     forgetOutbox();
     forgetDrafts();
-    location.assign("/");
+    location.assign(`${MOUNT}/`);
   }
   return result;
 }

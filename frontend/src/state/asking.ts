@@ -1,6 +1,7 @@
 /** Requests of the page: a refusal for want of a key shows the sign-in, wherever it came from. */
 
 import { type Asked, call, type Method, pageSecret, type Result } from "../api.ts";
+import { MOUNT } from "../mount.ts";
 import { connection, storeError } from "./signals.ts";
 
 let gate: Promise<unknown> = Promise.resolve();
@@ -45,11 +46,11 @@ export function noteStore(method: Method, result: Result<unknown>): void {
 
 /** The address for what cannot send our header: an image, a download, another tab. It is good for a minute. */
 export async function ticketed(path: string): Promise<string> {
-  if (!path.startsWith("/") || !pageSecret()) {
-    return path;
-  }
+  if (!path.startsWith("/")) return path;
+  if (!pageSecret()) return MOUNT + path;
   const result = await ask<{ ticket: string }>("POST", "/api/tickets", { body: { path } });
-  return result.ok ? `${path}${path.includes("?") ? "&" : "?"}ticket=${result.value.ticket}` : path;
+  const ticket = result.ok ? `${path.includes("?") ? "&" : "?"}ticket=${result.value.ticket}` : "";
+  return MOUNT + path + ticket;
 }
 
 /** Saves a file under a name, "" being the server's own; without a name it is opened in another tab. */

@@ -164,7 +164,7 @@ _FRAME = {
 _ERROR = {"$ref": "#/components/schemas/ErrorEnvelope"}
 
 
-def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Operation], *, mount_path: str = "") -> dict[str, Any]:
     """Return the OpenAPI document of these operations."""
     table = _by_path(operations)
     kinds = list(dict.fromkeys([ErrorEnvelope, *(kind for _, one in table for kind in _kinds(one))]))
@@ -190,6 +190,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
                 "Unix time. Unknown fields in request bodies are ignored."
             ),
         },
+        **({"servers": [{"url": mount_path}]} if mount_path else {}),
         "security": [{"key": []}, {"cookie": [], "page": []}],
         "paths": paths,
         "components": {

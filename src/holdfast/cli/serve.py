@@ -1,12 +1,12 @@
 """`holdfast serve`: the server on its data directory."""
 
 import asyncio
-import errno
 import gc
 import os
 import shlex
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -23,6 +23,7 @@ from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
 from holdfast.host.data_dir import announce
 from holdfast.host.http_server import Application, http_config
+from holdfast.host.listening import EVERY_ADDRESS, Listening, TlsFiles, listen
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.logs import log_to_file, terminal_log
 from holdfast.host.open_files import allow_open_files
@@ -36,8 +37,6 @@ from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.forced_exit import force_exit
 
 OK, FAILED = 0, 1
-_ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)
-_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared, not listened on
 KEEP_S = 2.0  # how often the server looks whether its lock is still there
 ENDING = (signal.SIGINT, signal.SIGTERM)
 # The objects of a run or a relayed call live as long as it does, and are freed without the collector. Looked
@@ -82,25 +81,30 @@ def serve(flags: Mapping[str, object]) -> int:
 async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) -> None:
     settings = loaded.settings
     async with AsyncExitStack() as stack:
-        listening = _listen(settings.server.host, settings.server.port)
+        listening = await asyncio.to_thread(listen, settings.server)
         stack.callback(listening.close)
+        files = TlsFiles.of(settings.server)
+        tls = await asyncio.to_thread(files.context) if files is not None else None
         keys = keys_of(settings, first_key)
         await asyncio.to_thread(show_step, f"Opening {store_place(settings)}")
         stack.callback(clear_step)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
-        url = url_of(settings.server.host, listening.getsockname()[1])
-        await asyncio.to_thread(announce, lock, url, loaded)
+        place = {"socket": listening.path, "certificate": str(files.cert.absolute()) if files else ""}
+        await asyncio.to_thread(partial(announce, lock, listening.url, loaded, **place))
 
         def greet() -> None:
             clear_step()
-            _greet(url, loaded, first_key=first_key, way_in=_way_in(app.asgi, url, keys))
+            page = settings.server.public_url.rstrip("/") or listening.url + settings.server.mount_path
+            _greet(listening, loaded, first_key=first_key, way_in=_way_in(app.asgi, page, keys))
 
         background = await stack.enter_async_context(BackgroundTasks())
         background.start("data directory lock", partial(_keep, lock))
-        server = _Server(app, greet)
+        if files is not None and tls is not None:
+            background.start("TLS certificate", partial(files.keep_loaded, tls))
+        server = _Server(app, greet, tls=tls)
         opening = asyncio.create_task(server.watch_opening())
         try:
-            await server.serve(sockets=[listening])
+            await server.serve(sockets=[listening.socket])
         finally:
             opening.cancel()
             await asyncio.wait({opening})
@@ -112,12 +116,6 @@ async def _keep(lock: DirectoryLock) -> None:
     while True:
         await asyncio.sleep(KEEP_S)
         await asyncio.to_thread(lock.keep)
-
-
-def url_of(host: str, port: int) -> str:
-    """Where this machine reaches what listens there: one that listens on every address, on its own."""
-    host = _EVERY_ADDRESS.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _way_in(app: AccessMiddleware, url: str, keys: tuple[ApiKey, ...] | None) -> str:
@@ -136,18 +134,21 @@ def _way_in(app: AccessMiddleware, url: str, keys: tuple[ApiKey, ...] | None) ->
     return f"Open {url} (`{command_line('sign-in')}` prints a link that signs you in)"
 
 
-def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> None:
-    settings = loaded.settings
+def _greet(listening: Listening, loaded: Loaded, *, first_key: str | None, way_in: str) -> None:
+    settings, url = loaded.settings, listening.url
     key = settings.data_dir / "api-key"
     secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
-    further = " and all other addresses of this machine" if settings.server.host in _EVERY_ADDRESS else ""
-    echo(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
+    further = " and all other addresses of this machine" if settings.server.host in EVERY_ADDRESS else ""
+    place = listening.path or f"{url}{further}"
+    echo(f"Holdfast {__version__} on {place} (data in {settings.data_dir})")
     if loaded.is_demo:
         echo("No model is configured, so the built-in demo model answers.")
         echo("To use a real model, set a key such as ANTHROPIC_API_KEY and restart.")
     echo(way_in)
-    echo(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'')
+    through = f" --unix-socket {shlex.quote(listening.path)}" if listening.path else ""
+    through += f" --cacert {shlex.quote(settings.server.tls_cert)}" if settings.server.tls_cert else ""
+    echo(f'Try: curl{through}{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'')
 
 
 class _Server(uvicorn.Server):
@@ -158,8 +159,8 @@ class _Server(uvicorn.Server):
     the next start continues from there.
     """
 
-    def __init__(self, app: Application, greet: Callable[[], None]) -> None:
-        super().__init__(http_config(app))
+    def __init__(self, app: Application, greet: Callable[[], None], *, tls: ssl.SSLContext | None) -> None:
+        super().__init__(http_config(app, tls=tls))
         self._app = app
         self._greet = greet
 
@@ -207,21 +208,3 @@ class _Server(uvicorn.Server):
         await self._app.asgi.drain()
         self._app.streams.end()
         await super().shutdown(sockets)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything else starts, so that a taken port gets its own error."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        advice = "--port" if error.errno in _ABOUT_PORT else "--host"
-        raise OSError(
-            f"can't listen on {host}, port {port}: {error.strerror}; choose another with {advice}"
-        ) from error
-    listening.listen(1024)
-    listening.setblocking(False)
-    return listening

@@ -31,7 +31,8 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
             "or pass another data directory with --data-dir",
         )
         return FAILED
-    page = url or found.url
+    server = directory.settings.server
+    page = url or server.public_url.rstrip("/") or found.url + server.mount_path
     patience = ClientPatience(call_s=10.0)
     async with Client(where=directory.where, patience=patience) as client:
         await check_server(client, found.url, within_s=patience.call_s)

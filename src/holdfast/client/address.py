@@ -9,11 +9,15 @@ from msgspec import Struct
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is, and the key that opens it; `socket` is a path, if it listens on one."""
+    """Where a server is, and the key that opens it; `socket` is a path, if it listens on one.
+
+    A server on this machine is known by the file of its `certificate`, whatever names that is for.
+    """
 
     url: str
     key: str = field(default="", repr=False)
     socket: str = ""
+    certificate: str = ""
 
 
 Where: TypeAlias = Callable[[], Awaitable[Address]]

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.catalog import absent_features
 from holdfast.config.approvals import ApprovalSettings, RuleSettings
 from holdfast.config.channels import ChannelSettings
+from holdfast.config.server import ServerSettings
 from holdfast.config.settings import (
     HookSettings,
     McpOAuthSettings,
@@ -19,7 +20,6 @@ from holdfast.config.settings import (
     McpServerSettings,
     RetrySettings,
     SandboxSettings,
-    ServerSettings,
     Settings,
     TargetSettings,
 )
@@ -43,6 +43,7 @@ CALL_PATHS: Mapping[Wire, str] = {
 }
 TEMPERATURE_MAX = 2.0
 HOOK_DEADLINE_S_MAX = 600
+SOCKET_BYTES_MAX = 100  # the system's limit is 107 on Linux and 103 on macOS
 _EFFORT = re.compile(r"[a-z0-9]{0,16}")
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -52,6 +53,7 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
     match settings:
         case ServerSettings():
             yield from _server(settings)
+            yield from _address(settings)
             yield from _blob_store(settings)
         case TargetSettings():
             yield from _target(settings)
@@ -144,6 +146,15 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
             yield ConfigIssue(
                 path, short if loopback else f"{short}, and host is not loopback", is_warning=loopback
             )
+
+
+def _address(server: ServerSettings) -> Iterator[ConfigIssue]:
+    if server.tls_key and not server.tls_cert:
+        yield ConfigIssue(("tls_cert",), "must not be empty while tls_key is set")
+    if server.tls_cert and server.unix_socket:
+        yield ConfigIssue(("tls_cert",), "doesn't work with unix_socket: encrypt in the reverse proxy")
+    if len(server.unix_socket.encode()) > SOCKET_BYTES_MAX:
+        yield ConfigIssue(("unix_socket",), f"must be at most {SOCKET_BYTES_MAX} bytes long")
 
 
 def _blob_store(server: ServerSettings) -> Iterator[ConfigIssue]:

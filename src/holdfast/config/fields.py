@@ -21,6 +21,8 @@ TextFormat: TypeAlias = Literal[
     "key",
     "header",
     "variable",
+    "mount path",
+    "address or network",
 ]
 
 AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]

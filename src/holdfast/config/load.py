@@ -27,7 +27,8 @@ from holdfast.config.files import ConfigFile, IgnoredFile, find_file, own_enviro
 from holdfast.config.known_targets import FoundServer, KnownTargets, shipped_known, table_of, tables_by_key
 from holdfast.config.proxies import put_proxies
 from holdfast.config.secret_values import ENV, References, TextFile, read_text_file
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.config.sources import (
     BadConfiguration,
     ConfigIssue,

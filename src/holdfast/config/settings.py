@@ -10,156 +10,17 @@ import msgspec
 from holdfast.config.approvals import ApprovalSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
-from holdfast.config.limits import LimitSettings
+from holdfast.config.server import ServerSettings
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.sandbox.profile import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import (
     Budget,
-    Durability,
     MemoryMode,
-    OnRestart,
     RelayKeep,
 )
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-
-
-class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server.blob_store]: S3 storage for a Postgres store's attachments and other blobs over 1 MiB."""
-
-    bucket: Annotated[
-        str,
-        doc(
-            "Bucket in Amazon S3 or a compatible service. If empty, large blobs are stored in the database. "
-            "Requires `holdfast[s3]`.",
-            "name",
-        ),
-    ] = ""
-    endpoint: Annotated[str, doc("Service URL. If empty, Amazon S3.", "url or empty")] = ""
-    region: Annotated[str, doc("Bucket region.", "name")] = "us-east-1"
-    prefix: Annotated[
-        str, doc("Object name prefix, for a bucket that you share with other data.", "name")
-    ] = ""
-    access_key_id: Annotated[
-        Secret,
-        doc("Access key ID. If empty, Holdfast uses the AWS variables or the machine's role.", "key"),
-    ] = Secret()
-    secret_access_key: Annotated[Secret, doc("Secret access key for this ID.", "key")] = Secret()
-
-
-class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server]: network address, access, storage and restarts."""
-
-    host: Annotated[
-        str, doc("Address to listen on. Addresses other than loopback require an API key.", "host")
-    ] = "127.0.0.1"
-    port: Annotated[Port, doc("Port to listen on; 0 picks a free one.")] = 8642
-    hosts: Annotated[
-        tuple[str, ...],
-        doc(
-            "Additional host names of the server. Requests for any other name are rejected. A server that "
-            "listens on all addresses accepts requests for each of them.",
-            "host name",
-        ),
-    ] = ()
-    public_url: Annotated[
-        str,
-        doc(
-            "Public URL of the page, for links. If empty, links use the address that the client called.",
-            "url",
-        ),
-    ] = ""
-    data_dir: Annotated[str, doc("Directory for the database, blobs, key and lock.", "path")] = (
-        "~/.local/share/holdfast"
-    )
-    store: Annotated[
-        Secret,
-        doc(
-            "Postgres database to share between servers, as `postgresql://user:password@host/name`. If "
-            "empty, an SQLite file in data_dir. Requires `holdfast[postgres]`.",
-            "database",
-        ),
-    ] = Secret()
-    store_direct: Annotated[
-        Secret,
-        doc(
-            "Direct URL of the database, if `store` is a pooler such as PgBouncer in transaction mode. Used "
-            "for leases, notifications and migrations.",
-            "database",
-        ),
-    ] = Secret()
-    node_name: Annotated[
-        str,
-        doc(
-            "Name of this server, unique among those that share a database. If empty, it's derived from the "
-            "machine's name and data_dir.",
-            "name",
-        ),
-    ] = ""
-    node_url: Annotated[
-        str, doc("URL where other servers reach this one. Also shown to users.", "url or empty")
-    ] = ""
-    volumes: Annotated[
-        dict[str, str],
-        doc(
-            "Folders that several servers share, by name. Any server that lists a volume can continue the "
-            "sessions whose workspace is on it. Other sessions wait for the server that has their files.",
-            "path",
-        ),
-    ] = {}
-    api_keys: Annotated[
-        tuple[Secret, ...] | None,
-        doc(
-            "API keys. If unset, the first start generates one. An empty list disables authentication.",
-            "key",
-        ),
-    ] = None
-    cors_origins: Annotated[
-        tuple[str, ...], doc("Origins whose web pages can call the API; * allows all.", "origin")
-    ] = ()
-    workspaces: Annotated[
-        tuple[str, ...],
-        doc(
-            "Folders that keys without the scope `admin` can use as a workspace, including subfolders. "
-            "`agent.workspace` is always allowed.",
-            "path",
-        ),
-    ] = ()
-    max_concurrent_runs: Annotated[
-        AtLeast1,
-        doc(
-            "Maximum number of concurrent runs; more are queued. Keys that use less than a sixteenth of this "
-            "limit share an extra quarter, so no key can block the others."
-        ),
-    ] = 64
-    on_restart: Annotated[
-        OnRestart, doc("Whether to resume or end runs that a crash or restart interrupted.")
-    ] = "resume"
-    drain_s: Annotated[
-        Seconds,
-        doc("How long active runs get to reach a safe point on shutdown; 0 doesn't wait."),
-    ] = 10.0
-    durability: Annotated[
-        Durability, doc("`power`: stored events survive a power cut. `process`: only a crash (faster).")
-    ] = "power"
-    keep_deltas_days: Annotated[
-        AtLeast0,
-        doc(
-            "How long to keep an answer's streaming deltas after the run ends; 0 keeps them forever. The "
-            "text itself is always kept."
-        ),
-    ] = 30
-    spool_dir: Annotated[
-        str,
-        doc(
-            "Separate directory for output that can't be written to the database yet. If empty, a directory "
-            "in data_dir.",
-            "path",
-        ),
-    ] = ""
-    limits: LimitSettings = LimitSettings()
-    blob_store: BlobStoreSettings = BlobStoreSettings()
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -169,6 +30,10 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         str, doc("Log file, rotated automatically. If empty, holdfast.log in data_dir.", "path")
     ] = ""
     level: Annotated[LogLevel, doc("Lowest level to also print.")] = "info"
+    format: Annotated[
+        Literal["text", "json"],
+        doc("`json`: one object per line, with the ids of the request, session and run that it's about."),
+    ] = "text"
 
 
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

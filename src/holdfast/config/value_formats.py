@@ -12,6 +12,7 @@ NAME_CHARS_MAX = 256
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_MOUNT_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 _VARIABLE_NAME = re.compile(r"[^=\0]+")
 DATABASE_SCHEMES = ("postgresql://", "postgres://")
 LOOPBACK_NAMES = ("localhost", "localhost.")
@@ -153,12 +154,30 @@ def _no_nul(text: str) -> str:
     return "must not contain a NUL character" if "\0" in text else ""
 
 
+def _mount_path(text: str) -> str:
+    if not text or (_MOUNT_PATH.fullmatch(text) and not any(one in {".", ".."} for one in text.split("/"))):
+        return ""
+    return "must be a path such as /agents, of letters, digits and . _ ~ -, without a slash at the end"
+
+
+def _address_or_network(text: str) -> str:
+    if text == "unix":
+        return ""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return "must be an address such as 10.0.0.7, a network such as 10.0.0.0/8, or unix"
+    return ""
+
+
 CHECKS: Mapping[TextFormat, Callable[[str], str]] = {
+    "address or network": _address_or_network,
     "database": _database,
     "header": _header,
     "host": _host,
     "host name": _host_name,
     "key": _key,
+    "mount path": _mount_path,
     "name": _name,
     "origin": _origin,
     "path": _no_nul,

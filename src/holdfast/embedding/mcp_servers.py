@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from holdfast.catalog import FEATURES
 from holdfast.config.files import own_environ
 from holdfast.config.mcp_servers import BadMcpServer, mcp_config
-from holdfast.config.settings import McpServerSettings, ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import McpServerSettings, Settings
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.parts import Kept
 from holdfast.host.tools import kept_out_of_tools

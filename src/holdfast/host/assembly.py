@@ -348,6 +348,8 @@ def _options(
         hosts=(settings.server.host, *settings.server.hosts),
         public_url=settings.server.public_url.rstrip("/"),
         one_user={key.name: key.one_user for key in settings.keys},
+        mount_path=settings.server.mount_path,
+        trusted_proxies=settings.server.trusted_proxies,
         cors_origins=settings.server.cors_origins,
         workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         mode_max=settings.approvals.mode_max,

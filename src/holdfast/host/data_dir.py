@@ -58,7 +58,8 @@ class DataDirectory(Struct, frozen=True):
         holder = running_server(self.data_dir)
         if holder is None:
             return None
-        return Address(holder.url, key_for_clients(self.settings))
+        key = key_for_clients(self.settings)
+        return Address(holder.url, key, socket=holder.socket, certificate=holder.certificate)
 
     async def where(self) -> Address:
         """The same for a client that retries until its patience ends."""
@@ -68,9 +69,11 @@ class DataDirectory(Struct, frozen=True):
         return found
 
 
-def announce(lock: DirectoryLock, url: str, loaded: Loaded) -> None:
+def announce(
+    lock: DirectoryLock, url: str, loaded: Loaded, *, socket: str = "", certificate: str = ""
+) -> None:
     """Let other commands find the server and compare their settings with its own."""
-    lock.announce(url, config=loaded.file)
+    lock.announce(url, config=loaded.file, socket=socket, certificate=certificate)
     try:
         save_used_settings(loaded)
     except OSError as error:

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from msgspec import Struct
@@ -26,6 +27,9 @@ from holdfast.server.transport.connection import connection_with
 HOST = "127.0.0.1"
 LOOK_S = 0.001
 
+if TYPE_CHECKING:
+    from holdfast.server.transport.proxies import ReverseProxies
+
 
 class Application(Struct, frozen=True):
     """The ASGI application, with its open event streams and the limits it keeps."""
@@ -34,6 +38,7 @@ class Application(Struct, frozen=True):
     streams: Streams
     limits: Limits
     opening: Opening[Any] | None = None  # of the tools; None: they are open
+    proxies: "ReverseProxies | None" = None
 
     def begin(self) -> None:
         """Open the tools; called once the server listens."""
@@ -68,14 +73,26 @@ def application(
     )
     streams = Streams()
     asgi = make_app(runtime.agent, streams, options=options, runner=limits, also=also)
-    return Application(asgi, streams, options.limits, opening)
+    return Application(asgi, streams, options.limits, opening, _proxies(options))
 
 
-def http_config(app: Application, *, outermost: ASGIApp | None = None) -> uvicorn.Config:
+def _proxies(options: ServerOptions) -> "ReverseProxies | None":
+    if not (options.trusted_proxies or options.mount_path):
+        return None
+    from holdfast.server.transport.proxies import ReverseProxies  # few servers have one in front
+
+    return ReverseProxies(options.trusted_proxies, options.mount_path)
+
+
+def http_config(
+    app: Application, *, outermost: ASGIApp | None = None, tls: ssl.SSLContext | None = None
+) -> uvicorn.Config:
     """How an application is served: with deadlines against slow senders, and without uvicorn's own logs."""
     return uvicorn.Config(
         outermost or app.asgi,
-        http=connection_with(app.limits, app.asgi.brings_key, files=app.asgi.open_files),
+        http=connection_with(app.limits, app.asgi.brings_key, files=app.asgi.open_files, proxies=app.proxies),
+        proxy_headers=False,  # the connection reads them, from trusted proxies
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         ws="none",
         log_config=None,
         access_log=False,

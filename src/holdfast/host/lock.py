@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+from msgspec.structs import replace
 
 BYTES_MAX = 4_096
 HOLDER_BYTES = 128
@@ -17,11 +18,21 @@ _log = logging.getLogger(__name__)
 
 
 class LockHolder(msgspec.Struct, omit_defaults=True):
-    """The process that holds the lock, its URL, and its configuration file if it has one."""
+    """The process that holds the lock, its URL, and its configuration file if it has one.
+
+    `socket` is the Unix socket that it listens on, and `certificate` the file with its certificate, if any.
+    """
 
     pid: int
     url: str
     config: str = ""
+    socket: str = ""
+    certificate: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address for people."""
+        return self.socket or self.url
 
 
 class DirectoryBusy(Exception):
@@ -59,12 +70,15 @@ class DirectoryLock:
         self._write(b"")
         os.close(self._file)
 
-    def announce(self, url: str, *, config: Path | None = None) -> None:
+    def announce(
+        self, url: str, *, config: Path | None = None, socket: str = "", certificate: str = ""
+    ) -> None:
         """Write down our pid, URL and configuration file, so that other commands find the server."""
+        holder = LockHolder(os.getpid(), url, socket=socket, certificate=certificate)
         file = "" if config is None else str(config.resolve())
-        self._said = msgspec.json.encode(LockHolder(os.getpid(), url, file))
+        self._said = msgspec.json.encode(replace(holder, config=file))
         if len(self._said) > BYTES_MAX:
-            self._said = msgspec.json.encode(LockHolder(os.getpid(), url))
+            self._said = msgspec.json.encode(holder)
         self._write(self._said)
 
     def _write(self, text: bytes) -> None:
@@ -106,7 +120,7 @@ class DirectoryLock:
 
     def _who(self) -> str:
         holder = read_holder(self._path.parent)
-        who = f"pid {holder.pid}, {holder.url}" if holder else "still starting"
+        who = f"pid {holder.pid}, {holder.shown}" if holder else "still starting"
         return f"another Holdfast is using {self._path.parent} ({who}); stop it, or use another --data-dir"
 
 

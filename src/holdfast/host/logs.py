@@ -5,12 +5,15 @@ import logging.handlers
 import os
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 from typing_extensions import override
 
 from holdfast.config.settings import Settings
 from holdfast.host.known_secrets import known_secrets
+from holdfast.interfaces.ids import current_ids
 from holdfast.redaction import Redactor, without_keys
 from holdfast.safe_text import safe
 
@@ -28,7 +31,29 @@ class RedactingFormatter(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        return safe(without_keys(self._redactor.redact_text(super().format(record))))
+        return self.cleaned(super().format(record))
+
+    def cleaned(self, text: str) -> str:
+        """Return the text without secrets and control characters."""
+        return safe(without_keys(self._redactor.redact_text(text)))
+
+
+class JsonFormatter(RedactingFormatter):
+    """Writes one JSON object per line, with the ids of the request, session and run that it's about."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, str] = {
+            "time": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self.cleaned(record.getMessage()),
+            **current_ids(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.cleaned(self.formatException(record.exc_info))
+        return msgspec.json.encode(line).decode()
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -62,10 +87,12 @@ def log_to_file(settings: Settings, *further: logging.Handler) -> None:
     """Log every line to the file, and to the other handlers at their own levels."""
     file = LogFile(settings.log_file)
     redactor = Redactor(known_secrets(settings))
-    file.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", redactor))
+    is_json = settings.log.format == "json"
+    kind = JsonFormatter if is_json else RedactingFormatter
+    file.setFormatter(kind("%(asctime)s %(levelname)s %(name)s: %(message)s", redactor))
     # Time and place of each line are in the file.
     for handler in further:
-        handler.setFormatter(RedactingFormatter("holdfast: %(message)s", redactor))
+        handler.setFormatter(kind("holdfast: %(message)s", redactor))
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.ERROR)
     logging.basicConfig(level=logging.INFO, handlers=[file, *further])

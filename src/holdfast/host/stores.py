@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holdfast.agent.homes import Homes
-from holdfast.config.settings import BlobStoreSettings, Settings
+from holdfast.config.server import BlobStoreSettings
+from holdfast.config.settings import Settings
 from holdfast.config.value_formats import shown_database
 from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed

@@ -1,8 +1,11 @@
-"""How each kind of id is made, and the prefixes that tell them apart."""
+"""How each kind of id is made, the prefixes that tell them apart, and the ids of the current work."""
 
 import re
+from collections.abc import Mapping
+from contextvars import ContextVar
 from hashlib import sha256
 from os import urandom
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -149,3 +152,17 @@ def is_user_id(kind: str, text: str) -> bool:
     if kind == "slack":
         return text[:1] in {"U", "W"} and text.isascii() and text.isalnum() and text.isupper()
     return text.isascii() and text.isdigit()
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+_current: ContextVar[Mapping[str, str]] = ContextVar("holdfast_ids", default=_NONE)
+
+
+def begin_work(**ids: str) -> None:
+    """From here on, this task and those that it starts work for this request, session or run, in logs."""
+    _current.set(ids)
+
+
+def current_ids() -> Mapping[str, str]:
+    """Return the ids that the current task works for, by their kind."""
+    return _current.get()

@@ -33,7 +33,7 @@ from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.feature import RunContext
-from holdfast.interfaces.ids import new_run_id
+from holdfast.interfaces.ids import begin_work, new_run_id
 from holdfast.interfaces.journal import (
     Fence,
     HomedElsewhere,
@@ -89,6 +89,7 @@ class SessionOwner:
         A session whose run can't be saved stays with this node until it ends, because no other node could
         save it either.
         """
+        begin_work(session=self.session_id)
         self.view = await self._shared.folds.current(self._deps.store, self.session_id)
         fence = await self._claim()
         try:
@@ -273,6 +274,7 @@ class SessionOwner:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
     async def _execute(self, run: Run, fence: Fence) -> None:
+        begin_work(session=self.session_id, run=run.run_id)
         relaying = passing_on(self._deps, self.session_id, run, self.view)
         async with relaying, self._run_log(run, fence) as log:
             self.logs[run.run_id] = log

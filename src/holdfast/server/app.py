@@ -121,7 +121,7 @@ def make_app(
     endpoints = LazyEndpoints(parts)
     endpoints.bind("health.alive")
     routes = api_routes(OPERATIONS, endpoints.all())
-    page = PageRoute(PageRoutes(deps.options.page))
+    page = PageRoute(PageRoutes(deps.options.page, deps.options.mount_path))
     router = ApiRouter(routes, page, lifespan=lifespan)
     drain = deps.supervisor.drain
     peers = PeerAdmission(deps.peers.signatures, deps.keys)

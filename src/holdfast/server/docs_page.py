@@ -36,12 +36,13 @@ nav a{margin-right:1rem}
 class DocsRoutes:
     """The routes that describe the API. Both forms are generated on first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, mount_path: str) -> None:
+        self._mount_path = mount_path
         self._made: tuple[bytes, str] | None = None
 
     def _both(self) -> tuple[bytes, str]:
         if self._made is None:
-            document = openapi_document(OPERATIONS)
+            document = openapi_document(OPERATIONS, mount_path=self._mount_path)
             self._made = msgspec.json.encode(document), docs_page(document)
         return self._made
 
@@ -70,7 +71,7 @@ def docs_page(document: Mapping[str, Any]) -> str:
         f"<title>{escape(info['title'])} API</title><style>{_STYLE}</style>",
         f"<h1>{escape(info['title'])} API {escape(info['version'])}</h1><p>{escape(info['description'])}</p>",
         "<p>Send <code>Authorization: Bearer KEY</code>. For programs: ",
-        f'<a href="/openapi.json">openapi.json</a>.</p><nav>{links}</nav>',
+        f'<a href="openapi.json">openapi.json</a>.</p><nav>{links}</nav>',
     ]
     for tag, operations in groups.items():
         parts += [f'<h2 id="{_id(tag)}">{escape(tag)}</h2>', *operations]
@@ -165,8 +166,7 @@ def _prose(text: str) -> str:
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
     """Return the endpoint functions by name."""
-    del parts
-    docs = DocsRoutes()
+    docs = DocsRoutes(parts.deps.options.mount_path)
     return {
         "docs.openapi": docs.openapi,
         "docs.page": docs.page,

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
-from holdfast.config.limits import LimitSettings
+from holdfast.config.server import LimitSettings
 from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.transport.open_files import OpenFiles
@@ -111,6 +111,8 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
 
     keys: tuple[ApiKey, ...] | None = None
     hosts: tuple[str, ...] = ()  # names of this server besides loopback
+    mount_path: str = ""  # under which a reverse proxy serves this server
+    trusted_proxies: tuple[str, ...] = ()  # addresses, networks, or "unix"
     cors_origins: tuple[str, ...] = ()
     mode_max: ApprovalMode = "ask"  # the least strict permission mode that added keys can set
     workspaces: tuple[Path, ...] = ()  # that keys without `admin` can choose, beside the default one

@@ -1,6 +1,7 @@
 """The page: the files of its build, read once and served from memory, but for the largest."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -57,6 +58,7 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+_OWN_ADDRESS = re.compile(rb'((?:src|href)=")/')
 # The bytes of a file, or where they are.
 Content: TypeAlias = bytes | Path
 
@@ -113,7 +115,8 @@ class PageRoute(Route):
 class PageRoutes:
     """Serves files of the page, and the page itself for its own URLs."""
 
-    def __init__(self, files: Mapping[str, Content]) -> None:
+    def __init__(self, files: Mapping[str, Content], mount_path: str = "") -> None:
+        files = _mounted(files, mount_path) if mount_path else files
         self._files = {name: _File.of(name, files) for name in files if not name.endswith(ZIPPED)}
 
     async def show(self, request: Request) -> Response:
@@ -142,6 +145,16 @@ async def _response(request: Request, content: Content, headers: Mapping[str, st
         except FileNotFoundError:  # another version was installed meanwhile
             raise no_such_route(request.scope["path"]) from None
     return Response(content, 200, headers)
+
+
+def _mounted(files: Mapping[str, Content], mount_path: str) -> Mapping[str, Content]:
+    """Return the files with documents that load scripts and styles from under this path."""
+    mounted = dict(files)
+    for name, body in files.items():
+        if name.endswith(".html") and isinstance(body, bytes):
+            mounted[name] = _OWN_ADDRESS.sub(rb"\1" + mount_path.encode() + b"/", body)
+            mounted.pop(name + ZIPPED, None)
+    return mounted
 
 
 def _is_place(name: str) -> bool:

@@ -30,7 +30,8 @@ from holdfast.cli.doctor.command import ColourReport, JsonReport, PlainReport, a
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note
 from holdfast.cli.doctor.targets import ADVICE, ask_targets
 from holdfast.config.load import load_configuration
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.features.mcp_client.doctor import check_servers
 from holdfast.host.data_dir import announce
 from holdfast.host.lock import DirectoryLock

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from forked import fork
 from holdfast import events as e
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.features.automations.doctor import held
 from holdfast.features.automations.events import (
     TriggerCreated,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import events as e
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.features.backup.copies import BackupRefused, back_up, put_back
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError

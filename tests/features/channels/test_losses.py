@@ -11,7 +11,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
-from holdfast.config.settings import ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.decisions.deliveries import UNKNOWN_WAITS_S
 from holdfast.features.channels.cli.doctor import undelivered
 from holdfast.features.channels.events import (

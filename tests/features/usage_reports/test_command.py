@@ -11,7 +11,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client, Refused
-from holdfast.config.settings import KeySettings, ServerSettings, Settings
+from holdfast.config.server import ServerSettings
+from holdfast.config.settings import KeySettings, Settings
 from holdfast.features.usage_reports.tables import read_usage, show_usage
 from holdfast.host.server_keys import first_key, key_limits_of, keys_of
 from holdfast.server.options import ServerOptions

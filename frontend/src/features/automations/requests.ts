@@ -8,6 +8,7 @@ import type {
   TriggerMade,
   TriggerShown,
 } from "../../bodies.ts";
+import { MOUNT } from "../../mount.ts";
 import { ask } from "../../state/asking.ts";
 import { readChannels, readLog } from "../channels/requests.ts";
 import { hasPeople } from "../channels/words.ts";
@@ -66,7 +67,7 @@ export async function deliverTest(hook: string, kind: HookKind, secret: string):
     trouble: { message, code: "", status, param: null },
   });
   try {
-    const response = await fetch(hook, {
+    const response = await fetch(MOUNT + hook, {
       method: "POST",
       headers: { "content-type": "application/json", ...headers },
       body,

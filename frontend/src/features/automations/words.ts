@@ -1,6 +1,7 @@
 /** What is said about automations, and how a form becomes a request; pure. */
 import type { ChannelLogEntry, ChannelShown, FireShown, MissedShown, TriggerShown } from "../../bodies.ts";
 import { momentIn, plural } from "../../format.ts";
+import { MOUNT } from "../../mount.ts";
 import type { HookKind } from "./signing.ts";
 
 export type When = "cron" | "every" | "at" | "webhook";
@@ -215,5 +216,5 @@ export function missedWords(missed: MissedShown, zone = ""): string {
 
 /** The whole address of a hook. */
 export function addressOf(hook: string, origin: string): string {
-  return new URL(hook, origin).href;
+  return new URL(MOUNT + hook, origin).href;
 }

@@ -17,7 +17,9 @@ import apsw
 
 from holdfast import __version__
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
+from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Settings
+from holdfast.host.listening import listen
 from holdfast.host.lock import LockHolder, read_holder
 from holdfast.host.open_files import files_to_allow, files_wanted
 from holdfast.sandbox.quarantine import Quarantine
@@ -172,7 +174,7 @@ def serving(folder: Path) -> tuple[DoctorFinding, LockHolder | None]:
     """The server that uses the directory, if any."""
     holder = read_holder(folder) if _is_locked(folder / "lock") else None
     if holder is not None:
-        return ok("server", f"running at {holder.url} (pid {holder.pid})", url=holder.url), holder
+        return ok("server", f"running at {holder.shown} (pid {holder.pid})", url=holder.url), holder
     return ok("server", "not running"), None
 
 
@@ -193,6 +195,8 @@ def _is_locked(path: Path) -> bool:
 def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
     """Whether the server can listen on its address."""
     host, number = settings.server.host, settings.server.port
+    if settings.server.unix_socket:
+        return _unix_socket(settings.server, holder)
     if holder is not None and urlsplit(holder.url).port == number:
         return ok("port", f"{host}:{number} is in use by this server")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -204,6 +208,16 @@ def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
             advice = "stop the program that uses it, or choose another port with --port or server.port"
             return fault("port", f"can't listen on {host}:{number}: {error.strerror}", advice)
     return ok("port", f"{host}:{number} is free" if number else f"any free port on {host}")
+
+
+def _unix_socket(server: ServerSettings, holder: LockHolder | None) -> DoctorFinding:
+    if holder is not None and holder.socket:
+        return ok("port", f"{holder.socket} is in use by this server")
+    try:
+        listen(server).close()
+    except OSError as error:
+        return fault("port", str(error), "choose another path in a folder that this user can write to")
+    return ok("port", f"{server.unix_socket} is free")
 
 
 def disk_room(folder: Path) -> DoctorFinding:

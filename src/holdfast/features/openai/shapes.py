@@ -198,7 +198,8 @@ def is_task(request: Request) -> bool:
 
 def page_of(request: Request, session_id: str, options: ServerOptions) -> str:
     """The address of the session on the page."""
-    return f"{options.public_url or str(request.base_url).rstrip('/')}/s/{quote(session_id, safe='')}"
+    page = options.public_url or str(request.base_url).rstrip("/") + options.mount_path
+    return f"{page}/s/{quote(session_id, safe='')}"
 
 
 def source_of(session_id: str) -> str:

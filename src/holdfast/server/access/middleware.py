@@ -14,7 +14,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, OPERATIONS, is_path_of, paths_of
-from holdfast.interfaces.ids import token_hex
+from holdfast.interfaces.ids import begin_work, token_hex
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
@@ -156,6 +156,7 @@ class AccessMiddleware:
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
         request_id = b"req_%b%08x" % (self._incarnation, next(self._requests))
+        begin_work(request=request_id.decode())
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:

@@ -54,6 +54,7 @@ class SignInRoutes:
             max_age=SIGNED_IN_FOR_MS // 1000,
             httponly=True,
             samesite="strict",
+            path=deps.options.mount_path or "/",
             secure=request.url.scheme == "https",
         )
         return answer
@@ -71,7 +72,7 @@ class SignInRoutes:
             await self._deps.sign_ins.sign_out(cookie)
             self._deps.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
         answer = json_response(SignedOut(signed_in=False))
-        answer.delete_cookie(_cookie_name(request))
+        answer.delete_cookie(_cookie_name(request), path=self._deps.options.mount_path or "/")
         return answer
 
     async def link(self, request: Request) -> Response:

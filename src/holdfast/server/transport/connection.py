@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import httptools
 from msgspec import Struct
@@ -19,6 +19,9 @@ from holdfast.server.access.middleware import HEALTH_PATHS, SECURITY_HEADERS, ke
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
+
+if TYPE_CHECKING:
+    from holdfast.server.transport.proxies import ReverseProxies
 
 _GARBLED = bad_request("This isn't a valid HTTP request", code="invalid_http")
 _METHOD = bad_request(
@@ -42,13 +45,18 @@ _TOO_LONG = Problem(431, "The request headers are too large", code="headers_too_
 
 
 def connection_with(
-    limits: Limits, knows: Callable[[Scope], bool], *, files: OpenFiles | None = None
+    limits: Limits,
+    knows: Callable[[Scope], bool],
+    *,
+    files: OpenFiles | None = None,
+    proxies: "ReverseProxies | None" = None,
 ) -> type[asyncio.Protocol]:
     """The protocol class for uvicorn's `http` setting; `knows` says whether a request is authenticated."""
 
     class Connection(DeadlinedConnection):
         deadlines = limits
         open_files = files or OpenFiles()
+        reverse_proxies = proxies
         unauthenticated = UnauthenticatedConnections(
             limits.unauthenticated_max,
             limits.unauthenticated_bytes_max,
@@ -145,6 +153,8 @@ class DeadlinedConnection(HttpToolsProtocol):
     unauthenticated: UnauthenticatedConnections
     brings_key: ClassVar["staticmethod[[Scope], bool]"]  # of a request whose headers are there
     open_files = OpenFiles()
+    reverse_proxies: "ReverseProxies | None" = None
+    _is_proxied = False
     _is_known = False
     _place: Place = "served"
     _deadline: asyncio.TimerHandle | None = None
@@ -165,6 +175,8 @@ class DeadlinedConnection(HttpToolsProtocol):
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
+        if self.reverse_proxies is not None:
+            self._is_proxied = self.reverse_proxies.is_trusted(self.client[0] if self.client else "")
         self._place = self.open_files.came()
         if self._place == "none":
             self.unauthenticated.trim(self.loop.time())
@@ -260,6 +272,10 @@ class DeadlinedConnection(HttpToolsProtocol):
             self._check_host()
         if self.parser.should_upgrade():
             return  # it's parsed again without the upgrade
+        if self.reverse_proxies is not None:
+            self.url = self.reverse_proxies.unmounted(self.url)
+            if self._is_proxied and (scheme := self.reverse_proxies.forwarded(self.headers)):
+                self.scope["scheme"] = cast("Any", scheme)
         self._rest()
         self._cut_after(self.deadlines.body_total_s + 1.0)
         super().on_headers_complete()
