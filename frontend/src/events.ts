@@ -115,6 +115,7 @@ export type RelayKeep =
 
 export type RunPurpose =
   | "answer"
+  | "command"
   | "compaction";
 
 export type ToolEnding =
@@ -384,6 +385,7 @@ export interface RunSettings {
   readonly offline?: boolean;
   readonly client?: string;
   readonly purpose?: RunPurpose;
+  readonly command?: string;
   readonly takes_files?: boolean;
   readonly plan_first?: boolean;
   readonly goal?: boolean;

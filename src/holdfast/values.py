@@ -14,6 +14,8 @@ CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
+COMMAND_MARK = "!"  # how the message of a command that a person typed begins
+COMMAND_CALL = "typed-"  # how the id of its tool call begins
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
 NO_TOOLS = ("none",)  # for RunSettings.tools, where an empty list means all of them
@@ -73,7 +75,7 @@ OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]
 PlanStepState: TypeAlias = Literal["pending", "in_progress", "completed"]
-RunPurpose: TypeAlias = Literal["answer", "compaction"]
+RunPurpose: TypeAlias = Literal["answer", "compaction", "command"]
 ToolOwner: TypeAlias = Literal["holdfast", "client"]  # of a tool: it runs the calls
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
@@ -270,7 +272,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     unattended: bool = False  # anything that needs approval is denied, because it's unattended
     offline: bool = False  # tools must not use the network
     client: str = ""  # the API key that brought the client tools, and alone may return their results
-    purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
+    # A compaction only summarizes the conversation. A command runs without a model.
+    purpose: RunPurpose = "answer"
+    command: str = ""  # what a person typed, to run it in the sandbox
     takes_files: bool = False  # the caller's chat can show files that the agent sends
     plan_first: bool = False  # only reading tools until a person accepts the plan
     goal: bool = False  # the message is a goal: the run continues until the model proves that it's reached

@@ -4,7 +4,7 @@ import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { Icon } from "../icons.tsx";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
-import { commands } from "../talk/command_words.ts";
+import { commands, marked } from "../talk/command_words.ts";
 import { Dialog } from "./dialog.tsx";
 import { closeDialog, dialog, isMac } from "./ui.ts";
 
@@ -18,7 +18,7 @@ export function KeyboardHelp(): JSX.Element {
     <Dialog title="Commands and shortcuts" onClose={close}>
       <h3 class="section-name">Commands</h3>
       <dl class="shortcuts">
-        {[...commands(), ...useOwnCommands(true)].map(([name, words]) => (
+        {[...commands(), ...useOwnCommands(true), ...marked()].map(([name, words]) => (
           <div key={name} class="shortcut">
             <dt>{words.charAt(0).toUpperCase() + words.slice(1)}</dt>
             <dd>

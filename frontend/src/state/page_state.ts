@@ -49,7 +49,7 @@ export interface Settings {
 export type SendMode = "queue" | "steer" | "redirect";
 
 /** How the run works: as usual, with a plan that a person accepts first, or by itself towards a goal. */
-export type SendWay = "" | "plan" | "goal";
+export type SendWay = "" | "plan" | "goal" | "command";
 
 /** A message on its way to the server; it stays here, and in the browser, until the server has it. */
 export interface Pending {
@@ -60,7 +60,7 @@ export interface Pending {
   readonly mode: SendMode;
   readonly model: string;
   readonly effort: string;
-  /** Plan it first, or work on it until it is reached; a message of an earlier page has no such word. */
+  /** Plan it first, work on it until it is reached, or run it as a shell command; a message of an earlier page has no such word. */
   readonly way?: SendWay;
   /** The permission mode of a new session; "" or none is the configured one. */
   readonly permission?: string;

@@ -44,6 +44,11 @@ export async function send(
   return deliver(one);
 }
 
+/** Whether the text is a shell command: it begins with an exclamation mark. */
+export function isCommand(text: string): boolean {
+  return /^\s*!\s*\S/.test(text);
+}
+
 /** Sends again what did not get through, under the same id: it cannot happen twice. */
 export async function resend(clientId: string): Promise<Result<Started>> {
   const one = outbox.value.find((other) => other.client_id === clientId);
@@ -117,8 +122,9 @@ async function post(one: Pending): Promise<Result<Started>> {
     return { ok: false, trouble: GONE };
   }
   const body = {
-    input: one.text,
-    parts: one.parts,
+    ...(one.way === "command"
+      ? { command: one.text.trim().slice(1) }
+      : { input: one.text, parts: one.parts }),
     session_id: one.session_id,
     client_id: one.client_id,
     origin: "page",

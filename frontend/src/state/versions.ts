@@ -7,7 +7,7 @@ import { type Place, placeIn, placeOf, versionId, versionsAt } from "../view/ver
 import { ask } from "./asking.ts";
 import { open } from "./opening.ts";
 import type { OpenSession } from "./page_state.ts";
-import { send } from "./sending.ts";
+import { isCommand, send } from "./sending.ts";
 import { session, sessions } from "./signals.ts";
 
 const TRIES_MAX = 20;
@@ -52,7 +52,7 @@ export async function newVersion(entry: PersonEntry, text: string): Promise<Resu
   const { id } = forked.value;
   // whoever has gone on to another chat meanwhile stays there
   if (session.value === here) open(id);
-  return send(text, entry.message.parts, "queue", { id });
+  return send(text, entry.message.parts, "queue", { id }, isCommand(text) ? "command" : "");
 }
 
 const GONE = { message: "This message was removed.", code: "gone", status: 0, param: null };

@@ -16,10 +16,10 @@ import {
 import { AskRow } from "./ask_row.tsx";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
-import { isRefused, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { isRefused, isTyped, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Element {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(work.some(isTyped));
   const id = useId();
   // every entry of the row counts for its head
   for (const one of work) one.version.value;

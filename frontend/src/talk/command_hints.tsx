@@ -5,7 +5,7 @@ import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { dialog } from "../frame/ui.ts";
 import { isComposing } from "../keys.ts";
 import { saveDraft } from "../state.ts";
-import { commands } from "./command_words.ts";
+import { commands, marked } from "./command_words.ts";
 import { focusComposer } from "./focus.ts";
 
 interface Props {
@@ -25,6 +25,9 @@ export function CommandHints({ draft, canCompact }: Props): JSX.Element | null {
     : [];
   const first = found[0]?.[0] ?? "";
   useFieldKeys(list, first);
+  const mark = marked().find(([name]) => draft.startsWith(name[0] ?? " "));
+  if (mark !== undefined && (draft[0] === "!" || !draft.includes("\n")))
+    return <p class="command-hints fine muted">{HINTS[draft[0] ?? ""]}</p>;
   if (first === "") return null;
   return (
     <ul ref={list} class="command-hints" aria-label="Commands" onKeyDown={moveInList}>
@@ -38,6 +41,11 @@ export function CommandHints({ draft, canCompact }: Props): JSX.Element | null {
     </ul>
   );
 }
+
+const HINTS: Readonly<Record<string, string>> = {
+  "!": "Runs in the sandbox when you send it. The agent sees the output.",
+  "#": "Proposes a memory about this workspace. ## proposes one about you.",
+};
 
 function take(name: string): void {
   if (name === "/help") {

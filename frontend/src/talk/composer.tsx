@@ -9,6 +9,7 @@ import {
   compact,
   has,
   homeDraft,
+  isCommand,
   type RunView,
   type SendMode,
   saveDraft,
@@ -22,7 +23,7 @@ import {
 import { type Acting, useActing } from "./acting.ts";
 import { again, attach, attached, detach, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
-import { commands } from "./command_words.ts";
+import { commands, memoryIn } from "./command_words.ts";
 import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
 import { PermissionMode } from "./permission_mode.tsx";
@@ -60,7 +61,7 @@ export function Composer(): JSX.Element {
   const [wasTried, setTried] = useState(false);
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
-  const parts = useParts(pasted !== "" || text.startsWith("/") || files.length > 0);
+  const parts = useParts(pasted !== "" || /^[/!#]/.test(text) || files.length > 0);
   useFitting(field, text);
   useLayoutEffect(() => {
     // a card that someone opened the chat for has the focus already
@@ -81,6 +82,14 @@ export function Composer(): JSX.Element {
     }
     leftOut.value = "";
     acting.forget();
+    if (isCommand(words) && files.length > 0) {
+      leftOut.value = "A shell command can't have attachments.";
+      return;
+    }
+    if (memoryIn(words) !== null) {
+      void parts?.proposeMemory(words);
+      return;
+    }
     const [command, rest] = commandIn(words);
     if (command === "/help") {
       saveDraft("");
@@ -108,7 +117,7 @@ export function Composer(): JSX.Element {
     }
     const isSaidIn = isPlan || isGoal;
     if (isSaidIn && rest === "") return;
-    const way = isGoal ? "goal" : isPlan || isPlanning ? "plan" : "";
+    const way = isCommand(words) ? "command" : isGoal ? "goal" : isPlan || isPlanning ? "plan" : "";
     const taken = takeParts();
     saveDraft("");
     setPlanning(null);

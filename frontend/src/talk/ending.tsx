@@ -4,7 +4,16 @@ import { count, duration, moment, money, plural, timeOfDay } from "../format.ts"
 import { changesOf } from "../frame/ui.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session, targets } from "../state.ts";
+import {
+  type EndingEntry,
+  fork,
+  isCommand,
+  newVersion,
+  type PersonEntry,
+  retry,
+  session,
+  targets,
+} from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { CopyButton } from "./copy_button.tsx";
 import { useParts } from "./fetched.ts";
@@ -64,7 +73,7 @@ function Verdict({ entry, last, acting }: Props): JSX.Element {
         {mark === "" ? null : <p class="muted">{mark}</p>}
         {parts && <parts.EndingDetails entry={entry} />}
       </div>
-      {last && idle ? (
+      {last && idle && !isCommand(personOf(entry.run_id)?.message.text ?? "") ? (
         <button
           type="button"
           class="button small"
@@ -113,17 +122,23 @@ function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
 
+function personOf(runId: string): PersonEntry | undefined {
+  return session.value?.entries.value.find(
+    (one): one is PersonEntry => one.kind === "person" && one.run_id === runId,
+  );
+}
+
+/** Whether a model answers it. */
+const isForModel = (text: string): boolean => !isCompaction(text) && !isCommand(text);
+
 function Tools({ entry, last, acting }: Props): JSX.Element {
   const here = session.value;
-  const person = here?.entries.value.find(
-    (one): one is PersonEntry => one.kind === "person" && one.run_id === entry.run_id,
-  );
+  const person = personOf(entry.run_id);
   const answer = (): string => answerOf(here?.entries.value ?? [], entry.run_id);
-  const isAnswer =
-    person !== undefined && entry.outcome === "completed" && !isCompaction(person.message.text);
+  const isAnswer = person !== undefined && entry.outcome === "completed" && isForModel(person.message.text);
   return (
     <div class={`talk-tools${last ? " stay" : ""}`}>
-      <CopyButton text={answer} what="answer" />
+      {isCommand(person?.message.text ?? "") ? null : <CopyButton text={answer} what="answer" />}
       {isAnswer ? <PinButton id={entry.run_id} what="answer" acting={acting} /> : null}
       {isAnswer ? (
         <button

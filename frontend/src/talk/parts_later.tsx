@@ -3,6 +3,7 @@
 export { sendOwnCommand } from "../features/commands/own_commands.ts";
 export { AgentSaid, Agents, ParentLink } from "../features/delegation/agents.tsx";
 export { Proposals } from "../features/memory/proposals.tsx";
+export { proposeMemory } from "../features/memory/propose.ts";
 export { PlanCard } from "../features/plans/plan_card.tsx";
 export { UndoNote } from "../features/undo/undo_note.tsx";
 export { FindHint } from "../frame/find_hint.tsx";

@@ -10,7 +10,7 @@ import { AskRow } from "./ask_row.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { CopyButton } from "./copy_button.tsx";
 import { Parts } from "./parts.tsx";
-import { standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { isTyped, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 const SHOWN_CHARS_MAX = 64 * 1024;
 
@@ -20,7 +20,7 @@ interface ToolRowProps {
 }
 
 export function ToolRow({ tool, asked }: ToolRowProps): JSX.Element {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(isTyped(tool));
   const id = useId();
   tool.version.value;
   asked?.version.value;
@@ -68,7 +68,7 @@ function Inside({ tool, asked }: ToolRowProps): JSX.Element {
   return (
     <>
       {asked === undefined ? null : <AskRow entry={asked} />}
-      <Arguments tool={tool} />
+      {isTyped(tool) ? null : <Arguments tool={tool} />}
       {said.trim() === "" ? null : <Box title="Output" text={said} note={cutNote(tool)} />}
       {tool.state === "ended" ? <Box title="Result" text={result} note="" /> : null}
       <Parts parts={tool.parts} />

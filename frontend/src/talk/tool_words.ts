@@ -138,3 +138,8 @@ export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolSt
     ? { words: "Running", tone: "busy" }
     : { words: "About to run", tone: "busy" };
 }
+
+/** Whether a person typed the command: its output is shown without being opened. */
+export function isTyped(one: { readonly kind: string; readonly tool_call_id?: string }): boolean {
+  return one.kind === "tool" && one.tool_call_id?.startsWith("typed-") === true;
+}

@@ -33,10 +33,10 @@ from holdfast.messages import (
     ModelRequest,
     ToolSpec,
 )
-from holdfast.policy.tool_names import MCP_PREFIX
+from holdfast.policy.tool_names import MCP_PREFIX, SHELL
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
-from holdfast.values import OUTPUT_INVALID, Failure, Outcome
+from holdfast.values import COMMAND_CALL, OUTPUT_INVALID, Failure, Outcome
 
 CONTINUATIONS_MAX = 3
 MCP_TOOLS = "descriptions of the tools of MCP servers"
@@ -68,6 +68,8 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     limits = RunLimits.of(run, deps)
     if run.settings.purpose == "compaction":
         turns = _compaction(view, log, deps)
+    elif run.settings.purpose == "command":
+        turns = _command(view, log, deps)
     else:
         _note_sources(view, log, opened.sources)
         turns = _turns(view, log, deps=deps, limits=limits, context=CallContext(view, log, deps, opened))
@@ -146,6 +148,25 @@ async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome
     await deps.drain.checkpoint(log.run_id)
     missing = await compact_all(view, log, deps)
     return Outcome("completed") if missing is None else _without_answer(missing)
+
+
+async def _command(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
+    """A run of a command that a person typed: judged and recorded like a call of the model."""
+    run = view.run(log.run_id)
+    if not run.tools:
+        log.emit(
+            e.ToolAsked(
+                at_ms=log.now_ms(),
+                run_id=log.run_id,
+                tool_call_id=COMMAND_CALL + log.run_id,
+                name=SHELL,
+                args={"command": run.settings.command},
+            )
+        )
+        await view.settled(log)
+    if run.unfinished_tools and not await ToolCalls(view, log, deps).finish_open_calls():
+        return Outcome("cancelled", cause="approval_expired")
+    return Outcome("completed")
 
 
 def _outcome_of(answer: Answer | NoAnswer | None, view: SharedFold, run: Run) -> Outcome | None:

@@ -115,7 +115,12 @@ def mode_in(judge: Judge, session: "Session", settings: RunSettings) -> Approval
 
 
 def run_mode(mode: ApprovalMode, settings: RunSettings) -> ApprovalMode:
-    """Return the mode of a run in a session that has this mode."""
+    """Return the mode of a run in a session that has this mode.
+
+    Modes limit the agent. A command that a person typed needs no approval if the sandbox contains it.
+    """
+    if settings.purpose == "command":
+        return "workspace"
     mode = strictest(mode, settings.mode or mode)
     return strictest(mode, "unattended") if settings.unattended else mode
 

@@ -93,12 +93,9 @@ _HISTORY = {
 _ONE_LIMIT = _at_most_one("max_tokens", "max_completion_tokens", "max_output_tokens")
 _ONE_CONTEXT = _at_most_one("previous_response_id", "conversation")
 _INPUT = {"anyOf": [_TEXT, {"type": "array", "minItems": 1}]}
-_MEMORY = {
-    "anyOf": [
-        {"properties": {"scope": {"enum": ["user", "workspace", "skills"]}}},
-        {"properties": {"scope": {"enum": ["chat"]}, "chat": _TEXT}, "required": ["chat"]},
-    ]
-}
+_OF_CHAT = {"properties": {"scope": {"enum": ["chat"]}, "chat": _TEXT}, "required": ["chat"]}
+_MEMORY = {"anyOf": [{"properties": {"scope": {"enum": ["user", "workspace", "skills"]}}}, _OF_CHAT]}
+_NO_COMMAND = {"command": {"type": "null"}}
 _APPROVAL_CHOICES = ["once", "session", "always", "deny", "approve", "allow"]
 _RULES: Mapping[str, Mapping[str, Any]] = {
     "AllowRequest": {"allOf": [{"properties": {"user": _NAME}}]},
@@ -113,6 +110,9 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
     "MemoryDecisionRequest": _MEMORY,
     "MemoryEditRequest": _MEMORY,
     "MemoryForgetRequest": _MEMORY,
+    "MemoryProposalRequest": {
+        "anyOf": [{"properties": {"scope": {"enum": ["user", "workspace"]}}}, _OF_CHAT]
+    },
     "MemoryRollbackRequest": _MEMORY,
     "RpcMessage": {
         "oneOf": [
@@ -139,11 +139,27 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
     "RunRequest": {
         "allOf": [_ONE_LIMIT, _HISTORY],
         "anyOf": [
-            {"required": ["input"], "properties": {"input": _INPUT}},
-            {"required": ["message"], "properties": {"message": _INPUT, "input": {"type": "null"}}},
+            {"required": ["input"], "properties": {"input": _INPUT, **_NO_COMMAND}},
+            {
+                "required": ["message"],
+                "properties": {"message": _INPUT, "input": {"type": "null"}, **_NO_COMMAND},
+            },
             {
                 **_some("parts"),
-                "properties": {"parts": {"type": "array", "minItems": 1}, "input": {"type": "null"}},
+                "properties": {
+                    "parts": {"type": "array", "minItems": 1},
+                    "input": {"type": "null"},
+                    **_NO_COMMAND,
+                },
+            },
+            {
+                "required": ["command"],
+                "properties": {
+                    "command": _TEXT,
+                    "input": {"type": "null"},
+                    "message": {"type": "null"},
+                    "parts": {"maxItems": 0},
+                },
             },
         ],
     },

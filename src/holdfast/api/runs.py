@@ -20,6 +20,7 @@ from holdfast.values import (
 )
 
 NAME_CHARS_MAX = 256  # repeated in lists of runs and messages
+COMMAND_CHARS_MAX = 16_384
 SESSION_ID_CHARS_MAX = 256
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
 
@@ -71,6 +72,7 @@ RawMessage: TypeAlias = Annotated[
     ),
 ]
 ShortText: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
+ShortCommand: TypeAlias = Annotated[str, msgspec.Meta(max_length=COMMAND_CHARS_MAX)]
 OnDisconnect: TypeAlias = Literal["", "detach", "cancel"]
 RawInput: TypeAlias = str | list[str | RawMessage]
 SessionId: TypeAlias = Annotated[
@@ -150,6 +152,13 @@ class RunRequest(ModelOptions, kw_only=True):
 
     input: Annotated[RawInput | None, _says("The task: text, or messages ending with a user message.")] = None
     message: Annotated[RawInput | None, _says("Another name for input.")] = None
+    command: Annotated[
+        ShortCommand | None,
+        _says(
+            "Shell command to run in the sandbox, instead of a task for the model. Its output becomes part "
+            "of the conversation. Needs the scope `approve`."
+        ),
+    ] = None
     parts: Annotated[list[Part], _says("Attachments, by their names from POST /api/blobs.")] = msgspec.field(
         default_factory=list[Part]
     )

@@ -111,7 +111,7 @@ class Sent(Struct, frozen=True):
 class NotSent(Struct, frozen=True):
     """A message that was refused, and why; nothing was stored."""
 
-    why: Literal["session_deleted", "queue_full", "busy", "run_over", "nothing_to_compact"]
+    why: Literal["session_deleted", "queue_full", "busy", "run_over", "nothing_to_compact", "is_command"]
 
 
 class _PreparedAnswer(Struct, frozen=True):
@@ -436,9 +436,13 @@ class Inbox:
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> SessionMessage | None:
         """Edit, move or remove a waiting message; None if it's unknown or no longer waits."""
-        known = (await self.state(session_id)).inbox.messages.get(change.message_id)
+        state = await self.state(session_id)
+        known = state.inbox.messages.get(change.message_id)
         if known is None or known.state not in {MessageState.QUEUED, MessageState.STEERING}:
             return None
+        run = state.runs.get(known.run_id)
+        if isinstance(change, e.MessageEdited) and run is not None and run.settings.purpose == "command":
+            return None  # it runs as it was typed
         result = await self._append(session_id, [change], when=[IfSessionKnown()])
         if not isinstance(result, Appended):
             return None
@@ -454,6 +458,8 @@ class Inbox:
         """Rewind the session to before the run's answer and run its message again."""
         view = await self._supervisor.view(session_id)
         run = view.run(run_id)
+        if run.settings.purpose == "command":
+            return NotSent("is_command")  # the caller may not be someone who can run commands
         if view.session.open_runs:
             return NotSent("busy")
         now_ms = self._clock.now_ms()

@@ -42,6 +42,10 @@ async def test_a_proposal_is_seen_whole_and_accepted_or_rejected_by_its_number(t
             await window.say("/new")
             await window.say("hello")
             await window.until("hello again")
+            await window.say("##likes coffee")
+            await window.until("1. proposed about you: likes coffee")
+            await window.say("!echo $((40 + 2))")
+            await window.until("│ 42")
         system = str((chaos.seen.request(3).body or {})["messages"][0])  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]
         assert "likes tea" in system
         assert "- deploy: d" in system

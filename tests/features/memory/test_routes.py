@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from features.memory.world import opened
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.features.memory.memories import Memories, MemoryEdit, chat_scope, skills_scope
 from holdfast.features.memory.tools import Remember
@@ -58,6 +59,25 @@ async def test_a_memory_is_proposed_accepted_edited_rolled_back_and_forgotten() 
 
 LOCKED = ServerOptions(keys=(ApiKey("owner", SECRET),))
 OWNER = {"Authorization": f"Bearer {SECRET}"}
+
+
+async def test_what_someone_types_is_proposed_once_per_key_unless_memory_is_off() -> None:
+    """P2, P8."""
+    body, once = {**USER, "text": " likes tea "}, {"Idempotency-Key": "k1"}
+    store = MemoryStore()
+    setting = Setting(store=store, features=opened(store, "ask"))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        first = await server.post("/v1/memory/propose", body | {"session_id": "s"}, **once)
+        _, shown = again = await server.post("/v1/memory/propose", body | {"session_id": "s"}, **once)
+        assert again == first
+        (proposal,) = shown["proposals"]
+        assert (proposal["after"], proposal["origin"]["session_id"]) == ("likes tea", "s")
+        assert not shown.get("document")
+        for wrong in ({"text": " "}, {"scope": "skills"}):
+            assert (await server.post("/v1/memory/propose", body | wrong))[0] in {400, 409}
+    setting = Setting(store=store, features=opened(store, "off"))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        assert (await server.post("/v1/memory/propose", body))[0] == 409
 
 
 async def test_one_change_is_taken_back_alone_and_nobody_overwrites_what_they_havent_seen() -> None:

@@ -31,7 +31,7 @@ export function Proposals({ open }: { readonly open: readonly Proposal[] }): JSX
     <section class="proposals" aria-label="Proposed memories">
       <header class="inbox-head">
         <Icon name="pin" />
-        <strong>The agent wants to remember this</strong>
+        <strong>{open.every(isTyped) ? "Remember this?" : "The agent wants to remember this"}</strong>
         <span class="spread" />
         {open.length > 1 && may("approve") ? (
           <>
@@ -63,6 +63,9 @@ export function Proposals({ open }: { readonly open: readonly Proposal[] }): JSX
     </section>
   );
 }
+
+/** Whether a person proposed it. */
+const isTyped = ({ proposal }: Proposal): boolean => proposal.change_id.startsWith("typed/");
 
 function ProposalItem({ one: { memory, proposal } }: { readonly one: Proposal }): JSX.Element {
   const acting = useActing();
@@ -127,7 +130,7 @@ export function Change({ before, after }: { readonly before: string; readonly af
 
 /** Opens the chat at the message that something came from. */
 export function OriginLink({ origin }: { readonly origin: MemoryOrigin | undefined }): JSX.Element | null {
-  if (origin === undefined) return null;
+  if (!origin?.message_id) return null;
   return (
     <button
       type="button"

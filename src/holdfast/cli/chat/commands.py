@@ -14,7 +14,7 @@ from holdfast.cli.chat.entries import person_text
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.ids import check_model
 from holdfast.safe_text import safe, safe_line
-from holdfast.values import COMPACT
+from holdfast.values import COMMAND_MARK, COMPACT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from holdfast.interfaces.feature import Feature, SlashCommand, UserCommands
 
 
+_OF_FEATURES = tuple(
+    (name, command.help) for one in FEATURES.values() for name, command in one.terminal_commands.items()
+)
 COMMANDS = (
     ("/help", "list the commands"),
     ("/stop", "stop the run"),
     ("/steer", "TEXT: send a message to the active run (or just type)"),
     ("/queue", "TEXT: queue a message; alone, show the queue; resume, pause or clear"),
     ("/retry", "run the last message again"),
-    *((name, command.help) for one in FEATURES.values() for name, command in one.terminal_commands.items()),
+    *(row for row in _OF_FEATURES if len(row[0]) > 1),
     ("/plan", "TEXT: make a plan to accept before any changes; alone, show the plan; off"),
     ("/goal", "TEXT: keep working until this goal is reached, with evidence"),
     (COMPACT, "summarize the conversation for the model; add what to keep"),
@@ -46,9 +49,13 @@ COMMANDS = (
     ("/cost", "show this session's tokens and cost"),
     ("/export", "FILE: save the conversation as Markdown"),
     ("/exit", "quit (or press Ctrl-D)"),
+    (COMMAND_MARK, "COMMAND: run it in the sandbox; the model sees the output"),
+    *(row for row in _OF_FEATURES if len(row[0]) == 1),
 )
 SHORT_HELP = "?"
-_SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"])  # what follows them is shown as a message
+_MARKS = frozenset(name for name, _ in COMMANDS if len(name) == 1)
+# The text after these is shown as a message.
+_SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"], [COMMAND_MARK])
 SESSIONS_SHOWN = 100
 KEYS = (
     ("Enter", "send"),
@@ -90,6 +97,7 @@ class Commands:
             "/status": self._status,
             "/cost": self._cost,
             "/export": self._export,
+            COMMAND_MARK: self._run,
             **{
                 name: partial(self._feature_command, feature, command)
                 for feature in FEATURES.values()
@@ -99,7 +107,7 @@ class Commands:
 
     async def take(self, line: str) -> bool:
         """Do what the line says; False if that is to leave."""
-        word, _, rest = line.partition(" ")
+        word, _, rest = line.partition(" ") if line[0] == "/" else (line[:1], "", line[1:])
         if word in {"/exit", "/quit"}:
             return False
         if word not in self._known and await self._user_command(word[1:], rest.strip()):
@@ -184,6 +192,9 @@ class Commands:
             await chat.prompt.print(chat.style.dim("No plan yet.") if plan is None else plan())
             if mode:
                 await self._say(mode)
+
+    async def _run(self, command: str) -> None:
+        await self._chat.send(f"{COMMAND_MARK}{command}", more={"command": command, "input": None})
 
     async def _goal(self, text: str) -> None:
         if not text:
@@ -340,13 +351,25 @@ def help_text(style: "Style", own: "Sequence[tuple[str, str]]" = ()) -> str:
 
 
 def looks_like_command(line: str) -> bool:
-    """Whether it begins with a slash and a word, as commands do; a path has a slash more."""
+    """Whether it begins with a slash and a word, as commands do, or with a mark of one.
+
+    A path has a slash more, and a text of several lines that begins with # is Markdown.
+    """
+    if is_marked(line):
+        return True
     return line.strip() == SHORT_HELP or (line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:])
+
+
+def is_marked(line: str) -> bool:
+    """Whether it begins with a command that is no word, such as !, and has more."""
+    line = line.strip()
+    return line[:1] in _MARKS and len(line) > 1 and not (line[0] == "#" and "\n" in line)
 
 
 def names_command(line: str) -> bool:
     """Whether it begins with the whole name of one: nothing else takes an answer away."""
-    return line.partition(" ")[0].rstrip() in {*(name for name, _ in COMMANDS), "/quit"}
+    names = {name for name, _ in COMMANDS if name not in _MARKS}
+    return line.partition(" ")[0].rstrip() in {*names, "/quit"}
 
 
 def is_compaction(line: str) -> bool:

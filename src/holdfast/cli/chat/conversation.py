@@ -25,6 +25,7 @@ from holdfast.cli.chat.commands import (
     COMMANDS,
     Commands,
     is_compaction,
+    is_marked,
     looks_like_command,
     names_command,
 )
@@ -267,7 +268,10 @@ class ChatScreen:
                     await self.asks.take(typed)
                 elif typed.edits and typed.line.strip():
                     await self.client.rewind(self.session_id, typed.edits - 1)
-                    await self.send(typed.line)
+                    if is_marked(typed.line):
+                        await self._commands.take(typed.line.strip())
+                    else:
+                        await self.send(typed.line)
                 elif looks_like_command(typed.line):
                     if not await self._commands.take(typed.line.strip()):
                         return

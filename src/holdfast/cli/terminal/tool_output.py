@@ -8,9 +8,11 @@ from holdfast import events as e
 from holdfast.cli.terminal.phrases import tool_line
 from holdfast.cli.terminal.style import Style
 from holdfast.safe_text import cut, safe
+from holdfast.values import COMMAND_CALL
 
 LIVE_LINES = 5
 ENDED_LINES = 3
+COMMAND_LINES = 40  # of a command that a person typed
 EXPANDED_LINES_MAX = 200
 LINES_MAX = 2_000
 LINE_CHARS_MAX = 4_000
@@ -83,12 +85,13 @@ class ToolOutputs(Struct):
         call.is_cut_short = event.ending != "finished"
         if not call.printed:
             return tool_line(self.style, call.words, event)
-        hidden = call.printed - ENDED_LINES
+        lines = COMMAND_LINES if event.tool_call_id.startswith(COMMAND_CALL) else ENDED_LINES
+        hidden = call.printed - lines
         more = self.style.dim(f"  … {hidden} more lines; Ctrl-O shows them") if hidden > 0 else ""
         return (
             tool_line(self.style, call.words, event, shows_why=False)
             + more
-            + self._bars(call.last_lines(ENDED_LINES))
+            + self._bars(call.last_lines(lines))
         )
 
     def live(self) -> str:

@@ -212,6 +212,8 @@ class ChatCommands:
                 return CommandDone(awaits=msgspec.json.decode(sent.answer, type=Sent))
             case NotSent(why="busy"):
                 return CommandDone("The agent is still working. Send /stop first.")
+            case NotSent(why="is_command"):
+                return CommandDone("That was a shell command. Send it from the page or the terminal.")
             case _:
                 return CommandDone(GONE)
 

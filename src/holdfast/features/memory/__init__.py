@@ -14,7 +14,10 @@ FEATURE = Feature(
     terminal_commands={
         "/memory": SlashCommand(
             "show memories and proposals; accept N, reject N, or all", "terminal_chat:memory"
-        )
+        ),
+        "#": SlashCommand(
+            "TEXT: propose a memory about this workspace; ##TEXT: about you", "terminal_chat:propose"
+        ),
     },
     terminal_proposals="terminal_chat:show_proposals",
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from holdfast.api.body import AbsolutePath, ResponseBody
-from holdfast.api.operation import Operation
+from holdfast.api.operation import ONCE, Operation
 from holdfast.features.memory.events import MemoryOrigin
 from holdfast.values import MemoryMode
 
@@ -36,6 +36,15 @@ class MemoryEditRequest(_MemoryRequest, kw_only=True):
     text: Annotated[str, msgspec.Meta(max_length=20_000)]
     document: Annotated[str, _DOCUMENT] = ""
     seen_seq: Annotated[int, _SEEN] = 0
+
+
+class MemoryProposalRequest(_MemoryRequest, kw_only=True):
+    """The body of POST /v1/memory/propose: a line to add to the document, once someone accepts it."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=4_000)]
+    session_id: Annotated[
+        str, msgspec.Meta(max_length=256, description="The chat that shows the proposal.")
+    ] = ""
 
 
 class MemoryDecisionRequest(_MemoryRequest, kw_only=True):
@@ -166,6 +175,18 @@ OPERATIONS: tuple[Operation, ...] = (
         responses={200: MemoryHistory},
         errors={400: "invalid_request"},
         query=_PLACE,
+    ),
+    Operation(
+        "POST",
+        "/v1/memory/propose",
+        "memory.propose",
+        tag="Memory",
+        summary="Propose a memory. With a repeated Idempotency-Key, there's one proposal.",
+        request=MemoryProposalRequest,
+        responses={200: MemoryShown},
+        errors=_REFUSED,
+        headers=ONCE,
+        needs_request=True,
     ),
     Operation(
         "POST",

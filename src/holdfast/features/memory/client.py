@@ -31,6 +31,10 @@ class MemoryCalls:
         """Get the changes of a memory, newest first."""
         return (await self._client.get("/v1/memory/history", MemoryHistory, query=dict(place))).data
 
+    async def propose(self, body: Mapping[str, Any]) -> MemoryShown:
+        """Propose a line for the document."""
+        return await self._post("propose", body, MemoryShown)
+
     async def decide(self, body: Mapping[str, Any]) -> MemoryShown:
         """Accept and reject proposals."""
         return await self._post("decide", body, MemoryShown)

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import get_args
 
 from starlette.requests import Request
@@ -17,13 +18,16 @@ from holdfast.features.memory.bodies import (
     MemoryForgotten,
     MemoryHistory,
     MemoryList,
+    MemoryProposalRequest,
     MemoryProposalShown,
     MemoryRollbackRequest,
     MemoryShown,
     RememberedIn,
 )
+from holdfast.features.memory.events import MemoryOrigin
 from holdfast.features.memory.memories import (
     Memories,
+    MemoryEdit,
     MemoryScope,
     NotRemembered,
     ScopeKind,
@@ -41,6 +45,7 @@ from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_response
 
 HISTORY_MAX = 500
+TYPED = "typed in the chat"
 LINES_SEARCHED_MAX = 20
 WORDS_SEARCHED_MAX = 12
 FOUND_MAX = 50
@@ -96,6 +101,29 @@ class MemoryRoutes:
             text, by = wanted.text.strip(), _owner(request)
             memory = await self._memories.put(scope, document, text, by=by, seen_seq=wanted.seen_seq)
         return json_response(shown(scope, memory))
+
+    async def propose(self, request: Request) -> Response:
+        """POST /v1/memory/propose."""
+        wanted = await decoded(request, self._deps.limits, MemoryProposalRequest)
+        if wanted.scope == "skills":
+            raise bad_request("'scope' must be user, workspace or chat", param="scope")
+        scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
+        text = self._deps.redactor.redact_text(wanted.text.strip())
+        key = request.headers.get("idempotency-key", "")[:255]
+        with _refused():
+            if memory_of(self._deps.agent).mode == "off":
+                raise NotRemembered("Memory is off (agent.memory)")
+            if not text:
+                raise NotRemembered("The text is empty")
+            edit = MemoryEdit(
+                change_id=f"typed/{key or token_hex(16)}",
+                document=DOCUMENT,
+                new=text,
+                reason=TYPED,
+                origin=_typed_in(wanted.session_id),
+            )
+            await self._memories.propose(scope, edit, because=())
+        return json_response(shown(scope, await self._memories.load(scope)))
 
     async def decide(self, request: Request) -> Response:
         """POST /v1/memory/decide."""
@@ -204,6 +232,12 @@ def shown(scope: MemoryScope, memory: Memory) -> MemoryShown:
         ),
         last_seq=memory.last_seq,
     )
+
+
+def _typed_in(session_id: str) -> MemoryOrigin | None:
+    if not session_id:
+        return None
+    return MemoryOrigin(session_id=session_id, run_id="", message_id="", tool_call_id="")
 
 
 def _name(scope: MemoryScope, document: str) -> str:

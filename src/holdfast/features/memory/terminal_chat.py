@@ -41,6 +41,19 @@ async def memory(chat: "ChatScreen", text: str) -> None:
         await _say(chat, USAGE if proposals else "No proposals.")
 
 
+async def propose(chat: "ChatScreen", text: str) -> None:
+    """Propose a memory about the workspace, or about the user if the text begins with another #."""
+    is_about_user = text.startswith("#")
+    text = text.lstrip("#").strip()
+    if not text:
+        await _say(chat, "Add a text: #use uv, not pip, or ##I live in Lisbon")
+        return
+    place = {"scope": "user"} if is_about_user else {"scope": "workspace", "workspace": str(chat.workspace)}
+    await MemoryCalls(chat.client).propose({**place, "text": text, "session_id": chat.session_id})
+    numbered = [*enumerate(_proposals((await MemoryCalls(chat.client).list()).data), 1)]
+    await _say(chat, "\n".join([_line(*numbered[-1]), USAGE]))
+
+
 async def _decided(chat: "ChatScreen", verb: str, place: MemoryShown, proposal: MemoryProposalShown) -> str:
     """Accept or reject a proposal, and return the result."""
     change = safe_line(added(proposal.before, proposal.after), 80)

@@ -38,6 +38,10 @@ class ModeAccess:
                 param="mode",
             )
 
+    def check_command(self) -> None:
+        """Raise a Problem unless the caller can run shell commands: who types one approves it."""
+        check_scope({KEY_SCOPES: self._keys.scopes_of(caller_name())}, "approve")
+
     async def check_in(self, session_id: str, mode: ApprovalMode, modes: SessionModes) -> None:
         """Raise a Problem unless the caller can set the mode, and the session can have it."""
         self.check(mode)

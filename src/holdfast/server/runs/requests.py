@@ -22,6 +22,7 @@ from holdfast.server.transport.bodies import (
     converted,
 )
 from holdfast.values import (
+    COMMAND_MARK,
     ONE_SHOT,
     PEOPLE_SOURCES,
     Budget,
@@ -41,6 +42,8 @@ _MENTION = re.compile(r"@([a-z0-9]+(?:-[a-z0-9]+)*)\s")
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> IncomingMessage:
     """The message that starts the run; raises a Problem that names what is wrong."""
+    if body.command is not None:
+        return _command_of(body, source=source)
     name = "input" if body.input is not None or body.message is None else "message"
     given = body.input if body.input is not None else body.message
     attached: Attached = {}
@@ -64,6 +67,30 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Inco
         source=body.origin if body.origin in ORIGINS else source,
         when_busy=body.when_busy,
         attached=attached,
+        permission_mode=None if body.permission_mode is None else mode_named(body.permission_mode),
+    )
+
+
+def _command_of(body: RunRequest, *, source: str) -> IncomingMessage:
+    """The message of a run without a model; raises a Problem."""
+    command = (body.command or "").strip()
+    if not command:
+        raise bad_request("'command' is empty", param="command")
+    if body.input is not None or body.message is not None or body.parts:
+        raise bad_request("Send either 'command' or 'input', and no 'parts' with a command", param="command")
+    if body.session_id is not None:
+        checked_session_id(body.session_id)
+    return IncomingMessage(
+        text=f"{COMMAND_MARK}{command}",
+        client_id=body.client_id or "",
+        settings=RunSettings(
+            purpose="command",
+            command=command,
+            workspace=body.workspace or "",
+            metadata=metadata_of(body.metadata or {}),
+        ),
+        source=body.origin if body.origin in ORIGINS else source,
+        when_busy="reject" if body.when_busy == "reject" else "queue",
         permission_mode=None if body.permission_mode is None else mode_named(body.permission_mode),
     )
 

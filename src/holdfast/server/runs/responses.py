@@ -91,6 +91,8 @@ def not_sent(why: NotSent) -> Problem:
         case "nothing_to_compact":
             text = "Nothing to compact: the conversation has no answer since the last summary"
             return Problem(409, text, code="nothing_to_compact")
+        case "is_command":
+            return Problem(409, "This run was a command. Send the command again", code="run_is_command")
         case "run_over":
             return Problem(409, "The run has ended and accepts no more input", code="run_not_accepting_steer")
 

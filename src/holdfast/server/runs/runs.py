@@ -102,6 +102,8 @@ class RunRoutes:
     ) -> Sent | Response:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
+        if message.settings.purpose == "command":
+            deps.mode_access.check_command()
         if message.permission_mode:
             await deps.mode_access.check_in(session_id, message.permission_mode, deps.modes)
         async with reserved_place(deps):
