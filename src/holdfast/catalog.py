@@ -40,6 +40,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("skills", settings=("agent.skills",)),
     Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
     Shipped("automations", logs={"trigger": "trg_"}),
+    Shipped("transcripts"),
     Shipped("hermes_import"),
     Shipped("relay"),
     Shipped("openai"),

@@ -14,7 +14,8 @@ This is the whole list of places where secrets are removed before anything is st
 - lines of the log file: `host.logs`;
 - what the relay passes on, where a key may be split over deltas: `features.relay.redacting`;
 - what is typed in the terminal chat, before it's kept for the arrow keys: `cli.chat.history`;
-- imported histories and findings of the doctor: `features.hermes_import.command`, `host.probe`.
+- imported histories, also by the form of keys: `features.transcripts.log`; findings of the doctor:
+  `host.probe`.
 
 What a provider echoes in an error is cleaned where the error is read (`decisions.failure_texts`), before it
 becomes an event.
@@ -47,7 +48,7 @@ def is_like_key(text: str) -> bool:
 
 
 def without_keys(text: str) -> str:
-    """The text without anything that is formed like an API key, for texts that only people read."""
+    """The text without anything that is formed like an API key, for texts that no program reads again."""
     return _LIKE_KEY.sub(MARK, text)
 
 

@@ -582,7 +582,10 @@ def docs(
 for feature in FEATURES.values():
     for command_name, part in feature.commands.items():
         command = feature.part(part)
-        if isinstance(command, typer.Typer):
+        group = next((one.typer_instance for one in app.registered_groups if one.name == command_name), None)
+        if isinstance(command, typer.Typer) and group is not None:
+            group.registered_commands += command.registered_commands  # of several features
+        elif isinstance(command, typer.Typer):
             app.add_typer(command, name=command_name)
         else:
             app.command(command_name, short_help=command.__doc__.partition("\n")[0])(command)

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from features.hermes_import.home import STARTED_S, make_database
-from holdfast.features.hermes_import.messages import HermesSession
 from holdfast.features.hermes_import.sessions import HermesSessions
+from holdfast.features.transcripts.conversation import ImportedConversation
 
 
 def said(role: str, content: str, at: int, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, "timestamp": STARTED_S + at, **more}
 
 
-def taken(home: Path, sessions: dict[str, Any], **about: dict[str, Any]) -> dict[str, HermesSession]:
+def taken(home: Path, sessions: dict[str, Any], **about: dict[str, Any]) -> dict[str, ImportedConversation]:
     make_database(home, sessions, about=about)
     return {one.session_id: one for one in HermesSessions(home).read()}
 
 
-def texts(session: HermesSession) -> list[str]:
+def texts(session: ImportedConversation) -> list[str]:
     return [message.text for message in session.messages]
 
 

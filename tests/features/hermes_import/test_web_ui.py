@@ -8,9 +8,9 @@ import pytest
 
 from features.hermes_import.home import STARTED_S, make_database, make_page_session
 from holdfast import events as e
-from holdfast.features.hermes_import.log import written
-from holdfast.features.hermes_import.messages import HermesSession
 from holdfast.features.hermes_import.sessions import HermesSessions
+from holdfast.features.transcripts.conversation import ImportedConversation
+from holdfast.features.transcripts.log import written
 
 
 def said(role: str, content: str, at: int, **more: Any) -> dict[str, Any]:
@@ -22,22 +22,22 @@ LATER = [said("user", "And back?", 20), said("assistant", "By boat.", 21)]
 SUMMARY = said("assistant", "[CONTEXT COMPACTION] They planned a trip.", 10)
 
 
-def the_one(home: Path) -> HermesSession:
+def the_one(home: Path) -> ImportedConversation:
     sessions = HermesSessions(home)
     (session,) = sessions.read()
     assert sessions.problems == []
     return session
 
 
-def texts(session: HermesSession) -> list[str]:
+def texts(session: ImportedConversation) -> list[str]:
     return [message.text for message in session.messages]
 
 
-def log(session: HermesSession) -> list[e.Event]:
+def log(session: ImportedConversation) -> list[e.Event]:
     return written(session).events
 
 
-def endings(session: HermesSession) -> list[tuple[str, str]]:
+def endings(session: ImportedConversation) -> list[tuple[str, str]]:
     return [(event.outcome, event.cause) for event in log(session) if isinstance(event, e.RunEnded)]
 
 
@@ -141,7 +141,8 @@ def test_tools_that_only_the_page_kept_are_taken_with_the_beginning_of_what_they
     events = log(the_one(tmp_path))
     assert [event.name for event in events if isinstance(event, e.ToolAsked)] == ["terminal", "web"]
     ended = [(event.ok, event.result) for event in events if isinstance(event, e.ToolEnded)]
-    assert ended == [(True, "a.txt"), (False, "hermes-agent kept no result of this call.")]
+    lost = "hermes-agent stored no result of this call, so its outcome is unknown."
+    assert ended == [(True, "a.txt"), (False, lost)]
     own = said("assistant", "", 1, tool_calls=[{"id": "c", "function": {"name": "own", "arguments": "{}"}}])
     make_page_session(tmp_path, "one", messages=[QUESTION, own, ANSWER], tool_calls=shown)
     events = log(the_one(tmp_path))

@@ -4,6 +4,6 @@ from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
     name="hermes_import",
-    requires=("automations", "memory", "skills"),
+    requires=("automations", "memory", "skills", "transcripts"),
     commands={"import": "commands:import_app"},
 )

@@ -2,14 +2,9 @@
 
 import asyncio
 import os
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
-
-from msgspec import Struct, field
-from rich.progress import Progress, SpinnerColumn
+from typing import Literal
 
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import config_home
@@ -18,37 +13,19 @@ from holdfast.config.settings import Settings
 from holdfast.features.hermes_import.config_file import FileOutcome, ImportPlan, plan_of
 from holdfast.features.hermes_import.jobs import HermesJob, read_jobs, store_jobs
 from holdfast.features.hermes_import.learned import HermesLearned, copy_skills, read_learned, store_memories
-from holdfast.features.hermes_import.log import Written, written
-from holdfast.features.hermes_import.messages import HermesSession
 from holdfast.features.hermes_import.sessions import HermesSessions
 from holdfast.features.hermes_import.settings import TakenSettings, read_settings
+from holdfast.features.transcripts.storing import own_workspace, preview_conversations, store_conversations
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
-from holdfast.interfaces.journal import Appended, IfSessionNew, JournalError
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
 from holdfast.safe_text import safe_line
-from holdfast.server.problems import Problem
-from holdfast.server.transport.bodies import checked_session_id
 
 OK, FAILED = 0, 1
 PROBLEMS_TOLD_MAX = 50
 PROBLEM_CHARS_MAX = 1_000
-
-Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
-
-
-class ImportCounts(Struct):
-    """The number of imported sessions, and of messages that couldn't be imported."""
-
-    fates: Counter[Fate] = field(default_factory=Counter["Fate"])
-    lost: int = 0
-
-    def count(self, fate: Fate, log: Written) -> None:
-        """Count one more session."""
-        self.fates[fate] += 1
-        self.lost += log.lost if fate == "taken" else 0
 
 
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
@@ -79,14 +56,19 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
     copied = len(learned.skills)
     try:
         if how == "do":
-            tally = _store_all(sessions.read(), settings.data_dir, taken=taken)
+            counts = store_conversations(
+                sessions.read(),
+                settings.data_dir,
+                hidden=Redactor(taken.secrets),
+                workspace_of=own_workspace,
+            )
             shown = _store_jobs(jobs.jobs, settings.data_dir, hidden=Redactor(taken.secrets))
             outcome = plan.carry_out(inputs.environ)
             owner = _owner(load(read_environment(flags)).settings)
             _store_learned(learned, settings.data_dir, owner=owner, hidden=Redactor(taken.secrets))
             copied = copy_skills(learned, config_home(inputs.environ) / "skills")
         else:
-            tally = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
+            counts = preview_conversations(sessions.read(), settings.data_dir)
             shown = jobs.jobs
             outcome = plan.outcome(inputs.environ)
     except (DirectoryBusy, JournalError, OSError) as error:
@@ -97,7 +79,8 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
     for job in shown:
         echo(safe_line(job.line, PROBLEM_CHARS_MAX))
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
-    _tell_sessions(tally, problems=problems)
+    counts.show()
+    _tell_problems(problems)
     echo(f"{copied} skills and {len(learned.memories)} memories (unless already imported)")
     if how == "try":
         echo("Dry run: nothing was written.")
@@ -135,17 +118,6 @@ def _store_learned(learned: HermesLearned, data_dir: Path, *, owner: str, hidden
             asyncio.run(work())
 
 
-def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> ImportCounts:
-    bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
-    with DirectoryLock(data_dir), bar:
-        task = bar.add_task("Sessions: 0", total=None)
-
-        def on_one(number: int) -> None:
-            bar.update(task, description=f"Sessions: {number}")
-
-        return asyncio.run(_append_all(found, data_dir, hidden=Redactor(taken.secrets), on_one=on_one))
-
-
 def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) -> Sequence[HermesJob]:
     """Store the jobs as paused triggers; return the new ones."""
 
@@ -160,67 +132,6 @@ def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) 
         return ()
     with DirectoryLock(data_dir):
         return asyncio.run(store_all())
-
-
-async def _append_all(
-    found: Iterator[HermesSession], data_dir: Path, *, hidden: Redactor, on_one: Callable[[int], None]
-) -> ImportCounts:
-    tally = ImportCounts()
-    store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
-    try:
-        while (session := await asyncio.to_thread(next, found, None)) is not None:
-            log = written(session, workspace=await asyncio.to_thread(_workspace, session))
-            fate = _fate(session, log)
-            if fate == "taken":
-                fate = await _append(store, session.session_id, log, hidden=hidden)
-            tally.count(fate, log)
-            on_one(tally.fates.total())
-    finally:
-        await store.close()
-    return tally
-
-
-async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Redactor) -> Fate:
-    """Store the whole log in one transaction, unless the session exists: a second import adds nothing."""
-    if await store.session(session_id) is not None:
-        return "known"
-    for data in log.blobs.values():
-        await store.put_blob(data)
-    events = [hidden.redact(event) for event in log.events]
-    fence = await store.claim(session_id)
-    result = await store.append_run(session_id, events, fence=fence, when=[IfSessionNew()])
-    return "taken" if isinstance(result, Appended) else "known"
-
-
-async def _judge_all(found: Iterator[HermesSession], data_dir: Path) -> ImportCounts:
-    """Preview an import, without the lock and without writes."""
-    database = data_dir / "holdfast.db"
-    reader = SqliteReader(database) if await asyncio.to_thread(database.exists) else None
-    tally = ImportCounts()
-    try:
-        while (session := await asyncio.to_thread(next, found, None)) is not None:
-            log = written(session)
-            fate = _fate(session, log)
-            known = fate == "taken" and reader is not None and await reader.session(session.session_id)
-            tally.count("known" if known else fate, log)
-    finally:
-        if reader is not None:
-            await reader.close()
-    return tally
-
-
-def _fate(session: HermesSession, log: Written) -> Fate:
-    try:
-        checked_session_id(session.session_id)
-    except Problem:
-        return "unfit"
-    return "taken" if log.events else "empty"
-
-
-def _workspace(session: HermesSession) -> str:
-    """The conversation's directory, if it still exists."""
-    path = session.workspace
-    return path if path.startswith("/") and Path(path).is_dir() else ""
 
 
 def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome) -> None:
@@ -245,18 +156,7 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
     echo(words[outcome])
 
 
-def _tell_sessions(tally: ImportCounts, *, problems: Sequence[str]) -> None:
-    fates = tally.fates
-    echo(f"{fates.get('taken', 0)} sessions imported, {fates.get('known', 0)} already there")
-    left: Mapping[Fate, str] = {
-        "empty": "contain no message from a person",
-        "unfit": "have an id that Holdfast can't use",
-    }
-    for fate, why in left.items():
-        if fates.get(fate):
-            echo(f"skipped: {fates[fate]} sessions that {why}")
-    if tally.lost:
-        echo(f"skipped: {tally.lost} attached files, sounds or stray messages")
+def _tell_problems(problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_TOLD_MAX]:
         echo(f"skipped: {safe_line(problem, PROBLEM_CHARS_MAX)}")
     if len(problems) > PROBLEMS_TOLD_MAX:

@@ -6,12 +6,7 @@ import typer
 
 from holdfast.cli.options import Config, DataDir
 
-import_app = typer.Typer(help="Import settings and sessions from another program.", no_args_is_help=True)
-
-
-@import_app.callback()
-def group() -> None:
-    """Import settings and sessions from another program."""
+import_app = typer.Typer()
 
 
 @import_app.command("hermes", short_help="Import from hermes-agent and its web UI.")

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from holdfast.features.hermes_import.home_files import path_in_home
 from holdfast.features.hermes_import.messages import (
-    HermesMessage,
-    HermesSession,
+    PROGRAM,
+    SOURCE,
     is_summary,
     json_of,
     message_of,
@@ -22,6 +22,7 @@ from holdfast.features.hermes_import.messages import (
     table_of,
     title_of,
 )
+from holdfast.features.transcripts.conversation import ImportedConversation, ImportedMessage
 
 DATABASE = "state.db"
 # A database from elsewhere can make a query endless. A full scan takes about 5 steps per byte.
@@ -50,7 +51,7 @@ Row: TypeAlias = Mapping[str, object]
 Kind: TypeAlias = Literal["conversation", "continuation", "helper"]
 
 
-def sessions_of(path: Path) -> Iterator[HermesSession]:
+def sessions_of(path: Path) -> Iterator[ImportedConversation]:
     """All conversations of a database, one at a time; raises apsw.Error or OSError."""
     with _opened(path) as connection:
         database = _Database(connection, steps_left=max(STEPS_MIN, STEPS_PER_BYTE * path.stat().st_size))
@@ -68,11 +69,15 @@ def sessions_of(path: Path) -> Iterator[HermesSession]:
                 yield _session(chain, messages, origin=str(path), kind=kinds[str(chain[0]["id"])])
 
 
-def _session(chain: list[Row], messages: list[HermesMessage], *, origin: str, kind: Kind) -> HermesSession:
+def _session(
+    chain: list[Row], messages: list[ImportedMessage], *, origin: str, kind: Kind
+) -> ImportedConversation:
     last = chain[-1]
     titles = [title_of(row.get("title")) for row in reversed(chain)]
-    return HermesSession(
+    return ImportedConversation(
         session_id=str(last["id"]),
+        program=PROGRAM,
+        source=SOURCE,
         messages=tuple(messages),
         title=next((title for title in titles if title), ""),
         model=str(last.get("model") or ""),
@@ -152,7 +157,7 @@ class _Reading(Struct):
     skips_answer: bool = False
 
 
-def _messages(database: _Database, chain: list[Row]) -> Iterator[HermesMessage]:
+def _messages(database: _Database, chain: list[Row]) -> Iterator[ImportedMessage]:
     seen: set[tuple[object, ...]] = set()
     reading = _Reading()
     for row in chain:

@@ -1,76 +1,29 @@
 """One message as hermes-agent or its web UI keeps it, read from whatever shape its fields have."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import msgspec
-from msgspec import Struct
+
+from holdfast.features.transcripts.conversation import (
+    ImportedImage,
+    ImportedMessage,
+    ImportedToolCall,
+    image_of,
+)
 
 # In front of content that is a list of parts; earlier and later versions use another first byte.
 JSON_PREFIXES = ("\x00json:", "\x01json:")
 MS_FROM = 100_000_000_000  # a time in seconds does not come this far, one in milliseconds is past it
-IMAGE_BYTES_MAX = 20 * 1024 * 1024
+PROGRAM, SOURCE = "hermes-agent", "hermes"
 UNTITLED = frozenset({"untitled", "new chat", ""})
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")  # of versions that do not mark them
 # Prefixes that the web UI adds to messages for the model; they aren't part of the message.
 _WORKSPACE = re.compile(r"\s*\[Workspace(?:::v1:(?:\\.|[^\]\\])+|:[^\]\n]+)\][ \t]*\n")
 
 
-@dataclass(frozen=True, slots=True)
-class HermesImage:
-    """An image that was kept inside a message."""
-
-    media_type: str
-    data: bytes = field(repr=False)
-
-
-class HermesToolCall(Struct, frozen=True):
-    """A tool call; `bad_args` has arguments that aren't a JSON object."""
-
-    call_id: str
-    name: str
-    args: dict[str, object]
-    bad_args: str = ""
-
-
-class HermesMessage(Struct, frozen=True, kw_only=True):
-    """One message; `lost` counts parts that can't be imported.
-
-    `ending` says what the web UI noted down about an answer: that it is only a part of one, or that it is no
-    answer but the report of an error.
-    """
-
-    role: Literal["user", "assistant", "tool", "system"]
-    text: str = ""
-    images: tuple[HermesImage, ...] = ()
-    reasoning: str = ""
-    tool_calls: tuple[HermesToolCall, ...] = ()
-    tool_call_id: str = ""
-    at_ms: int = 0
-    lost: int = 0
-    ending: Literal["", "partial", "failed"] = ""
-
-
-class HermesSession(Struct, frozen=True, kw_only=True):
-    """One conversation."""
-
-    session_id: str
-    messages: tuple[HermesMessage, ...]
-    title: str = ""
-    model: str = ""
-    workspace: str = ""
-    pinned: bool = False
-    archived: bool = False
-    created_ms: int = 0
-    origin: str = ""
-    earlier: frozenset[str] = frozenset()  # ids of its earlier parts
-
-
-def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
+def message_of(fields: Mapping[str, object]) -> ImportedMessage | None:
     """The message in a row or a JSON object; None if it has no role that we know."""
     role = fields.get("role")
     if role not in {"user", "assistant", "tool", "system"}:
@@ -80,7 +33,7 @@ def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
         text = _WORKSPACE.sub("", text, count=1) if _WORKSPACE.match(text) else text
         attached = fields.get("attachments")
         lost += max(0, len(cast("list[object]", attached)) - len(images)) if isinstance(attached, list) else 0
-    return HermesMessage(
+    return ImportedMessage(
         role=cast("Literal['user', 'assistant', 'tool', 'system']", role),
         text=text,
         images=images,
@@ -124,14 +77,14 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
+def _content(value: object) -> tuple[str, tuple[ImportedImage, ...], int]:
     """The text, the images, and how many parts are neither."""
     if isinstance(value, str) and value.startswith(JSON_PREFIXES):
         value = json_of(value.partition(":")[2]) or value
     if not isinstance(value, list):
         return _text(value), (), 0
     texts: list[str] = []
-    images: list[HermesImage] = []
+    images: list[ImportedImage] = []
     lost = 0
     for part in cast("list[object]", value):
         fields = table_of(part)
@@ -146,27 +99,21 @@ def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
     return "\n".join(text for text in texts if text), tuple(images), lost
 
 
-def _image(part: Mapping[str, object]) -> HermesImage | None:
+def _image(part: Mapping[str, object]) -> ImportedImage | None:
     """The image in a part, which has its bytes as a data: URL."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = table_of(cast("object", url)).get("url")
-    head, _, body = _text(url).partition(",")
-    if not head.startswith("data:image/") or not head.endswith(";base64") or len(body) > IMAGE_BYTES_MAX * 2:
-        return None
-    try:
-        return HermesImage(head[len("data:") : -len(";base64")], base64.b64decode(body, validate=True))
-    except (binascii.Error, ValueError):
-        return None
+    return image_of(_text(url))
 
 
-def _tool_calls(value: object) -> tuple[HermesToolCall, ...]:
+def _tool_calls(value: object) -> tuple[ImportedToolCall, ...]:
     found = json_of(value) if isinstance(value, str) and value else value
     calls = cast("list[object]", found) if isinstance(found, list) else []
     return tuple(call for one in calls if (call := _tool_call(one)) is not None)
 
 
-def _tool_call(value: object) -> HermesToolCall | None:
+def _tool_call(value: object) -> ImportedToolCall | None:
     fields = table_of(value)
     function = table_of(fields.get("function")) or fields
     name = _text(function.get("name"))
@@ -176,8 +123,8 @@ def _tool_call(value: object) -> HermesToolCall | None:
     given = function.get("arguments", {})
     args = json_of(given) if isinstance(given, str) else given
     if isinstance(args, dict):
-        return HermesToolCall(call_id, name, cast("dict[str, object]", args))
-    return HermesToolCall(call_id, name, {}, bad_args=_text(given))
+        return ImportedToolCall(call_id, name, cast("dict[str, object]", args))
+    return ImportedToolCall(call_id, name, {}, bad_args=_text(given))
 
 
 def json_of(text: str) -> object:

@@ -7,8 +7,8 @@ import apsw
 
 from holdfast.features.hermes_import.database import DATABASE, sessions_of
 from holdfast.features.hermes_import.home_files import OutsideHome, path_in_home
-from holdfast.features.hermes_import.messages import HermesSession
 from holdfast.features.hermes_import.web_ui import PageFolder
+from holdfast.features.transcripts.conversation import ImportedConversation
 
 PAGE_FOLDERS = ("webui/sessions", "webui-mvp/sessions")
 
@@ -35,7 +35,7 @@ class HermesSessions:
             found |= folder.problems
         return [f"{path}: can't read the file: {error}" for path, error in found.items()]
 
-    def read(self) -> Iterator[HermesSession]:
+    def read(self) -> Iterator[ImportedConversation]:
         """Each conversation once: where both stores have it, the one with more in it."""
         of_page = {session.session_id: len(session.messages) for session in self._of_pages()}
         taken: set[str] = set()
@@ -55,7 +55,7 @@ class HermesSessions:
             self._problems[path] = error
             return None
 
-    def _of_database(self) -> Iterator[HermesSession]:
+    def _of_database(self) -> Iterator[ImportedConversation]:
         path = self._path_in_home(self._home, self._home / DATABASE)
         if path is None or not path.is_file():
             return
@@ -64,6 +64,6 @@ class HermesSessions:
         except (apsw.Error, OSError) as error:
             self._problems[path] = error
 
-    def _of_pages(self) -> Iterator[HermesSession]:
+    def _of_pages(self) -> Iterator[ImportedConversation]:
         for folder in self._pages:
             yield from folder.sessions()

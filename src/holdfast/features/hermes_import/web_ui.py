@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from holdfast.features.hermes_import.home_files import read_home_file
 from holdfast.features.hermes_import.messages import (
-    HermesMessage,
-    HermesSession,
-    HermesToolCall,
+    PROGRAM,
+    SOURCE,
     is_summary,
     message_of,
     ms_of,
     table_of,
     title_of,
 )
+from holdfast.features.transcripts.conversation import ImportedConversation, ImportedMessage, ImportedToolCall
 from holdfast.tools.files.regular_files import TooLarge
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -42,7 +42,7 @@ class PageFolder:
         self._parents: frozenset[str] | None = None
         self.problems: dict[Path, Exception] = {}
 
-    def sessions(self) -> Iterator[HermesSession]:
+    def sessions(self) -> Iterator[ImportedConversation]:
         """All conversations; a file that a compaction left is part of the one that continues it."""
         if self._parents is None:
             self._parents = frozenset(name for path in self._paths if (name := _parent_in(path)) != path.stem)
@@ -64,15 +64,17 @@ def _parent_in(path: Path) -> str:
     return _name(line.parent_session_id)
 
 
-def _session(path: Path, fields: Table) -> HermesSession:
+def _session(path: Path, fields: Table) -> ImportedConversation:
     chain = _chain(path, fields)
-    messages: list[HermesMessage] = []
+    messages: list[ImportedMessage] = []
     for one in chain:
         messages = _joined(messages, _messages(one))
     if pending := _pending(fields, messages):
         messages.append(pending)
-    return HermesSession(
+    return ImportedConversation(
         session_id=str(fields.get("session_id") or path.stem),
+        program=PROGRAM,
+        source=SOURCE,
         messages=tuple(messages),
         title=title_of(fields.get("title")),
         model=str(fields.get("model") or ""),
@@ -116,7 +118,7 @@ def _chain(path: Path, fields: Table) -> list[Table]:
     return chain
 
 
-def _joined(before: list[HermesMessage], after: list[HermesMessage]) -> list[HermesMessage]:
+def _joined(before: list[ImportedMessage], after: list[ImportedMessage]) -> list[ImportedMessage]:
     """Both, each message once: the newer file may repeat all of the older one, its end, or a summary."""
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
@@ -126,16 +128,16 @@ def _joined(before: list[HermesMessage], after: list[HermesMessage]) -> list[Her
     return [*before, *(message for message in rest if not before or not is_summary(message.text))]
 
 
-def _identity(message: HermesMessage) -> tuple[object, ...]:
+def _identity(message: ImportedMessage) -> tuple[object, ...]:
     return (message.role, message.text, message.at_ms, message.tool_call_id, len(message.tool_calls))
 
 
-def _messages(fields: Table) -> list[HermesMessage]:
+def _messages(fields: Table) -> list[ImportedMessage]:
     given = fields.get("messages")
     tables = [table_of(one) for one in cast("list[object]", given)] if isinstance(given, list) else []
     listed = None if any(_has_tools(one) for one in tables) else fields.get("tool_calls")
     shown = _shown_tools(listed)
-    messages: list[HermesMessage] = []
+    messages: list[ImportedMessage] = []
     for index, one in enumerate(tables):
         message = message_of(one)
         if message is not None:
@@ -163,22 +165,22 @@ def _listed_tools(value: object) -> list[Table]:
     return [call for call in calls if isinstance(call.get("name"), str) and call["name"]]
 
 
-def _told(calls: list[Table]) -> Iterator[HermesMessage]:
+def _told(calls: list[Table]) -> Iterator[ImportedMessage]:
     """Such calls as messages: all of them, then the beginning of each result, which is all that is kept."""
     named = [(f"{index} {call.get('tid') or call.get('id') or ''}", call) for index, call in enumerate(calls)]
     if named:
         tools = tuple(
-            HermesToolCall(call_id, str(call["name"]), dict(table_of(call.get("args"))))
+            ImportedToolCall(call_id, str(call["name"]), dict(table_of(call.get("args"))))
             for call_id, call in named
         )
-        yield HermesMessage(role="assistant", tool_calls=tools)
+        yield ImportedMessage(role="assistant", tool_calls=tools)
     for call_id, call in named:
         result = call.get("snippet") or call.get("preview")
         if isinstance(result, str) and call.get("done", True):
-            yield HermesMessage(role="tool", text=result, tool_call_id=call_id)
+            yield ImportedMessage(role="tool", text=result, tool_call_id=call_id)
 
 
-def _pending(fields: Table, messages: list[HermesMessage]) -> HermesMessage | None:
+def _pending(fields: Table, messages: list[ImportedMessage]) -> ImportedMessage | None:
     """A message that was sent but isn't listed, because its answer never came."""
     message = message_of({"role": "user", "content": fields.get("pending_user_message")})
     if message is None or not message.text.strip():

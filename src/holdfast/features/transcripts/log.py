@@ -1,13 +1,15 @@
-"""A conversation of hermes-agent as a Holdfast log, with the events that a run would have written."""
+"""A conversation of another program as a log, with the events that a run would have written."""
 
 import hashlib
 import secrets
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.features.hermes_import.messages import HermesMessage, HermesSession
+from holdfast.features.transcripts.conversation import ImportedConversation, ImportedMessage
 from holdfast.interfaces.ids import (
     new_attempt_id,
     new_call_id,
@@ -15,10 +17,9 @@ from holdfast.interfaces.ids import (
     new_message_id,
     new_run_id,
 )
+from holdfast.redaction import NO_SECRETS, Redactor, without_keys
 from holdfast.values import Failure, ImagePart
 
-TARGET = "hermes"
-SOURCE = "hermes"
 RESULT_CHARS_MAX = 32 * 1024
 CUT = "\n[… the rest is kept with the message]"
 
@@ -34,18 +35,45 @@ class Written(Struct):
     lost: int = 0
 
 
-def written(session: HermesSession, *, workspace: str = "") -> Written:
-    """Build the log; empty if the conversation has no messages."""
-    writer = _Writer(session, workspace=workspace)
+def written(session: ImportedConversation, *, hidden: Redactor = NO_SECRETS, workspace: str = "") -> Written:
+    """Build the log; empty if the conversation has no messages.
+
+    Secrets in `hidden` and everything formed like an API key are removed.
+    """
+    writer = _Writer(replace(session, title=_clean(session.title, hidden)), workspace=workspace)
     for message in session.messages:
-        writer.take(message)
+        writer.take(_without_secrets(message, hidden))
     return writer.end()
+
+
+def _clean(text: str, hidden: Redactor) -> str:
+    return without_keys(hidden.redact_text(text))
+
+
+def _without_secrets(message: ImportedMessage, hidden: Redactor) -> ImportedMessage:
+    calls = [
+        replace(
+            call,
+            # A key has no character that JSON escapes.
+            args=msgspec.json.decode(
+                without_keys(hidden.redact_bytes(msgspec.json.encode(call.args)).decode())
+            ),
+            bad_args=_clean(call.bad_args, hidden),
+        )
+        for call in message.tool_calls
+    ]
+    return replace(
+        message,
+        text=_clean(message.text, hidden),
+        reasoning=_clean(message.reasoning, hidden),
+        tool_calls=tuple(calls),
+    )
 
 
 class _Writer:
     """Writes runs: each begins with what a person said and ends before the next."""
 
-    def __init__(self, session: HermesSession, *, workspace: str) -> None:
+    def __init__(self, session: ImportedConversation, *, workspace: str) -> None:
         self._session = session
         self._workspace = workspace
         self._out = Written()
@@ -58,7 +86,7 @@ class _Writer:
         self._answered = self._is_partial = False
         self._failed = ""
 
-    def take(self, message: HermesMessage) -> None:
+    def take(self, message: ImportedMessage) -> None:
         """Add one message."""
         self._ms = max(self._ms, message.at_ms)
         self._out.lost += message.lost
@@ -91,13 +119,13 @@ class _Writer:
     def _run_event(self, kind: type[Made], **fields: Any) -> None:
         self._put(kind, run_id=self._run_id, **fields)
 
-    def _person(self, message: HermesMessage) -> None:
+    def _person(self, message: ImportedMessage) -> None:
         self._end_run()
         if not self._out.events:
             created = e.SessionCreated(
                 at_ms=self._session.created_ms or self._ms,
                 epoch=new_epoch(),
-                source=SOURCE,
+                source=self._session.source,
                 title=self._session.title,
                 workspace=self._workspace,
             )
@@ -111,9 +139,9 @@ class _Writer:
         self._put(e.MessageAccepted, message_id=message_id, text=message.text, parts=parts)
         self._run_event(e.RunQueued, message_id=message_id)
         self._run_event(e.MessageDispatched, message_id=message_id)
-        self._run_event(e.RunStarted, target=TARGET)
+        self._run_event(e.RunStarted, target=self._session.source)
 
-    def _answer(self, message: HermesMessage) -> None:
+    def _answer(self, message: ImportedMessage) -> None:
         self._settle_tools()
         self._failed = message.text if message.ending == "failed" else ""
         if message.ending == "failed":
@@ -124,7 +152,11 @@ class _Writer:
         model = self._session.model
         self._run_event(e.CallStarted, call_id=self._call_id, turn=self._calls)
         self._run_event(
-            e.AttemptStarted, call_id=self._call_id, attempt_id=attempt_id, target=TARGET, model=model
+            e.AttemptStarted,
+            call_id=self._call_id,
+            attempt_id=attempt_id,
+            target=self._session.source,
+            model=model,
         )
         for kind, text in ((e.ReasoningDone, message.reasoning), (e.TextDone, message.text)):
             if text:
@@ -141,7 +173,7 @@ class _Writer:
         self._is_partial = message.ending == "partial"
         self._answered = bool(message.text) or bool(message.tool_calls) or self._answered
 
-    def _result(self, message: HermesMessage) -> None:
+    def _result(self, message: ImportedMessage) -> None:
         own = self._open.pop(message.tool_call_id, "")
         if not own:
             self._out.lost += 1
@@ -150,7 +182,7 @@ class _Writer:
         text, blob = message.text, ""
         if len(text) > RESULT_CHARS_MAX:
             blob, text = self._blob(text.encode("utf-8", "surrogatepass")), text[:RESULT_CHARS_MAX] + CUT
-        self._run_event(e.ToolEnded, tool_call_id=own, ok=True, result=text, blob=blob)
+        self._run_event(e.ToolEnded, tool_call_id=own, ok=message.ok, result=text, blob=blob)
 
     def _settle_tools(self) -> None:
         for own in self._open.values():
@@ -158,7 +190,7 @@ class _Writer:
                 e.ToolEnded,
                 tool_call_id=own,
                 ok=False,
-                result="hermes-agent kept no result of this call.",
+                result=f"{self._session.program} stored no result of this call, so its outcome is unknown.",
                 ending="unknown",
             )
         self._open = {}
