@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 from agent.machines import machine
 from agent.world import messages, process, send
@@ -114,20 +115,22 @@ async def test_a_repository_of_odd_files_keeps_nobody_waiting(tmp_path: Path) ->
     assert str(tmp_path) in facts["workspace"]
 
 
-async def test_the_model_sees_the_prompt_then_the_environment_then_the_users_instructions(
+async def test_the_model_sees_the_identity_then_the_prompt_then_the_environment_then_the_users_instructions(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / ".git" / "HEAD", "ref: refs/heads/main\n")
     write(tmp_path / "AGENTS.md", "workspace rules")
     write(tmp_path / "own" / "AGENTS.md", "own rules")
     told = machine(tmp_path / "own" / "AGENTS.md")
+    texts: dict[str, Any] = {"identity": "You are Ada.", "prompt": "BASE", "instructions": "operator"}
     async with (
         ChaosServer([Say("done")]) as chaos,
-        process(chaos, workspace=tmp_path, prompt="BASE", machine=told, instructions="operator") as world,
+        process(chaos, workspace=tmp_path, machine=told, **texts) as world,
     ):
         await send(world, "hi", instructions="caller")
         await world.until("s", e.RunEnded)
         system = str(messages(chaos.seen.request(1))[0]["content"])
+    assert system.startswith("You are Ada.")
     expected = [
         "BASE",
         "Environment",

@@ -75,6 +75,7 @@ class AgentDeps:
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that no one requested
     protected: "ProtectedPaths | None" = None  # what sandboxed commands must not change
+    identity: str = ""  # who the agent is
     prompt: str = ""  # the base prompt
     machine: "Machine | None" = None  # None: the environment isn't described
     instructions: str = ""

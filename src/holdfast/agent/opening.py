@@ -52,8 +52,8 @@ def system_text(parts: Mapping[str, str]) -> str:
     facts = [parts[name] for name in _FACTS if name in parts]
     environment = "\n".join([ENVIRONMENT, *facts]) if facts else ""
     others = {name: text for name, text in parts.items() if name not in _FACTS}
-    base = others.pop("base", "")
-    return "\n\n".join(text for text in (base, environment, *others.values()) if text.strip())
+    first = [others.pop(name, "") for name in ("identity", "base")]
+    return "\n\n".join(text for text in (*first, environment, *others.values()) if text.strip())
 
 
 async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts:
@@ -75,6 +75,7 @@ async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> SystemParts
     if machine is not None:
         facts = facts | session_facts(view.session, settings, machine, now_ms=log.now_ms())
     parts = {
+        "identity": deps.identity,
         "base": deps.prompt if settings.prompt != "none" else "",
         **facts,
         "own instructions": deps.instructions,

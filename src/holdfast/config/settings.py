@@ -144,6 +144,10 @@ class BudgetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[agent]: defaults for every run."""
 
+    identity: Annotated[
+        str,
+        doc("Who the agent is, or file:PATH. The model reads it before the base prompt.", "text or file"),
+    ] = ""
     prompt: Annotated[
         str,
         doc(

@@ -281,6 +281,7 @@ def _agent(
         workspace=tools.workspace,
         workspaces=tools.workspaces,
         protected=tools.protected,
+        identity=settings.agent.identity,
         prompt=_prompt(settings),
         machine=_machine(settings, tools) if settings.agent.prompt != "none" else None,
         instructions=settings.agent.instructions,
