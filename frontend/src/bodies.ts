@@ -258,6 +258,7 @@ export interface QuestionSettled {
 
 /** The message for an active run is stored. */
 export interface Accepted {
+  readonly object: "hermes.run.steer";
   readonly run_id: string;
   readonly session_id: string;
   readonly message_id: string;
@@ -905,6 +906,9 @@ export interface DetailedHealth {
   readonly disk?: DiskShown;
   readonly sandbox?: SandboxShown;
   readonly channels?: readonly ChannelHealth[];
+  readonly readiness?: ReadinessShown;
+  readonly gateway_state?: "starting" | "running" | "draining";
+  readonly active_agents?: number;
   readonly failing_tasks?: readonly FailingTask[];
 }
 
@@ -950,6 +954,21 @@ export interface ChannelHealth {
   readonly undelivered?: number;
   readonly given_up?: number;
   readonly rejected?: number;
+}
+
+/** The server's readiness, in hermes format. */
+export interface ReadinessShown {
+  readonly status: "degraded" | "ok";
+  readonly checks: Readonly<Record<string, ReadinessCheck>>;
+}
+
+/** One of hermes' readiness checks, with its numbers. */
+export interface ReadinessCheck {
+  readonly status: "degraded" | "ok";
+  readonly state?: string;
+  readonly used_percent?: number;
+  readonly free_bytes?: number;
+  readonly active_api_runs?: number;
 }
 
 /** A background task that failed recently and was restarted. */
@@ -1615,6 +1634,83 @@ export interface SessionChatCompletion {
 export interface AssistantSaid {
   readonly role: "assistant";
   readonly content: string;
+}
+
+/** The session's model is set, or the default one applies again (`automatic`). */
+export interface SessionModelShown {
+  readonly object: "hermes.session.model_lock";
+  readonly session_id: string;
+  readonly runtime: SessionRuntime;
+  readonly automatic: boolean;
+}
+
+/** What the session's runs use; empty if it's the default. */
+export interface SessionRuntime {
+  readonly provider?: string;
+  readonly model?: string;
+  readonly route_source?: string;
+  readonly requested?: RequestedModel;
+  readonly model_lock?: string;
+}
+
+/** The names in the request. */
+export interface RequestedModel {
+  readonly provider: string;
+  readonly model: string;
+}
+
+/** The session's newest goal. `run_id` is the run that was started for it. */
+export interface SessionGoalShown {
+  readonly object: "hermes.session.goal";
+  readonly session_id: string;
+  readonly goal: GoalShown | null;
+  readonly message?: string;
+  readonly run_id?: string;
+}
+
+/** A goal, and how far its run is. */
+export interface GoalShown {
+  readonly goal: string;
+  readonly status: "active" | "done" | "paused";
+  readonly turns_used: number;
+  readonly max_turns: number;
+  readonly paused_reason: string;
+  readonly created_at: number;
+  readonly last_turn_at: number;
+}
+
+/** The tools that runs have, by group. */
+export interface ToolsetList {
+  readonly object: "list";
+  readonly platform: "api_server";
+  readonly data: readonly ToolsetShown[];
+}
+
+/** A group of tools. `configured` means that it can be used. */
+export interface ToolsetShown {
+  readonly name: string;
+  readonly label: string;
+  readonly description: string;
+  readonly enabled: boolean;
+  readonly configured: boolean;
+  readonly tools: readonly string[];
+}
+
+/** All targets, and the default one. */
+export interface ModelOptionsShown {
+  readonly providers: readonly ProviderShown[];
+  readonly model: string;
+  readonly provider: string;
+}
+
+/** A target as hermes' model pickers know it. */
+export interface ProviderShown {
+  readonly slug: string;
+  readonly name: string;
+  readonly models: readonly string[];
+  readonly total_models: number;
+  readonly is_current: boolean;
+  readonly authenticated: boolean;
 }
 
 /** The response to a JSON-RPC request: a result or an error. */

@@ -174,6 +174,16 @@ export interface SessionRenamed {
   readonly cost_usd?: number | null;
 }
 
+/** What the session's later runs use, in place of all earlier defaults. */
+export interface SessionDefaultsSet {
+  readonly type: "session.defaults_set";
+  readonly at_ms: number;
+  readonly model?: string;
+  readonly instructions?: string;
+  readonly reasoning_effort?: string;
+  readonly by?: string;
+}
+
 /** The session was pinned. */
 export interface SessionPinned {
   readonly type: "session.pinned";
@@ -1558,6 +1568,7 @@ export type Part = TextPart | ImagePart | FilePart;
 export type AnyEvent =
   | SessionCreated
   | SessionRenamed
+  | SessionDefaultsSet
   | SessionPinned
   | SessionUnpinned
   | SessionArchived

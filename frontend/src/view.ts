@@ -152,6 +152,7 @@ type Unseen =
   | e.SessionDeleted
   | e.SessionRestored
   | e.SessionMoved
+  | e.SessionDefaultsSet
   | e.CallEnded
   | e.AttemptFailed
   | e.ClientToolsAsked

@@ -150,6 +150,19 @@ ChannelUserChanged: allowed channel user
 ChannelUserShown: name role since user
 PairingCode: code expires_in_s
 UndoPreviewed: run_id plan turns turns_total files files_total log_kept
+CommandExpanded: text
+CommandList: data
+CommandListed: argument_hint description name origin
+ModelOptionsShown: model provider providers
+ProviderShown: authenticated is_current models name slug total_models
+ToolsetList: data platform
+ToolsetShown: configured description enabled label name tools
+SessionGoalShown: goal session_id
+GoalShown: created_at goal last_turn_at max_turns paused_reason status turns_used
+SessionModelShown: automatic runtime session_id
+SessionRuntime:
+RequestedModel: model provider
+ReadinessShown: checks status
 """
 
 

@@ -13,7 +13,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 NO_IDS = ("x", "%00", "%ff", "..%2f..", "a" * 300, "%F0%9F%92%A5", "run_" + "0" * 32, "-1", "null", "%20")
 NO_PATHS = (
     "/v1/nowhere",
-    "/v1/toolsets",
+    "/v1/nowhere",
     "/api/jobs",
     "/p/me/v1/runs",
     "/v1/runs/x/y/z",

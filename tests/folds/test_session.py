@@ -354,6 +354,26 @@ def test_a_person_moves_a_session_and_chooses_how_its_actions_are_approved() -> 
     assert (session.approval_mode, session.mode_set_by) == ("unattended", "ann")
 
 
+def test_a_sessions_defaults_apply_to_later_runs() -> None:
+    chosen = e.SessionDefaultsSet(at_ms=4, model="b", instructions="Be brief.", reasoning_effort="low")
+    asked = e.RunQueued(
+        at_ms=6,
+        run_id="r2",
+        message_id="m2",
+        settings=RunSettings(model="a", instructions="And kind.", reasoning_effort="high"),
+    )
+    later = (said("m2", mode="queue"), asked, said("m3", mode="queue"), queued("r3", "m3"))
+    session = fold(log_of(*RUNNING, chosen, *later))
+    known, second, third = (run.settings for run in session.runs.values())
+    assert known == RunSettings()
+    assert (second.model, second.instructions, second.reasoning_effort) == (
+        "b",
+        "Be brief.\n\nAnd kind.",
+        "high",
+    )
+    assert third == RunSettings(model="b", instructions="Be brief.", reasoning_effort="low")
+
+
 @pytest.mark.parametrize(
     ("mode", "folder", "kept"),
     [

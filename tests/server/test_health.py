@@ -46,7 +46,8 @@ async def test_capabilities_name_only_routes_that_are_there() -> None:
             features["run_submission"] is features["approval_identity_v1"] is features["idempotency"] is True
         )
         assert features["skills_api"] is True
-        assert features["jobs_api"] is features["cors"] is False
+        assert features["jobs_api"] is features["model_options"] is True
+        assert features["cors"] is False
         for endpoint in capabilities["endpoints"].values():
             path = endpoint["path"].replace("{run_id}", "run_x").replace("{session_id}", "x")
             answer = await server.call(endpoint["method"], path, body=b"{}")

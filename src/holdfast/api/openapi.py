@@ -107,6 +107,12 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
     "ChangeMessageRequest": {"allOf": [{"properties": {"text": {"anyOf": [_TEXT, {"type": "null"}]}}}]},
     "CreateConversationRequest": {"allOf": [{"properties": {"items": {"maxItems": 0}}}]},
     "CreateKeyRequest": {"allOf": [{"properties": {"name": _NAME, "scopes": {"minItems": 1}}}]},
+    "GoalRequest": {
+        "anyOf": [
+            {"required": ["goal"], "properties": {"goal": _TEXT}},
+            {"properties": {"action": {"enum": ["pause", "resume", "clear"]}}},
+        ]
+    },
     "MemoryDecisionRequest": _MEMORY,
     "MemoryEditRequest": _MEMORY,
     "MemoryForgetRequest": _MEMORY,

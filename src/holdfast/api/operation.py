@@ -111,7 +111,7 @@ START_ERRORS = {
         "image_not_fetched, blob_not_found, secret_in_name"
     ),
     403: "workspace_not_allowed",
-    404: "response_not_found",
+    404: "response_not_found, target_not_found",
     409: "session_deleted, session_busy, response_rewound, workspace_moved, idempotency_key_conflict",
     429: "queue_full, budget_exhausted, budget_in_use, too_many_requests, upload_quota_reached",
 }

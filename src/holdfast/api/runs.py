@@ -109,6 +109,29 @@ class ModelOptions(msgspec.Struct, kw_only=True):
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
+class HermesReasoning(msgspec.Struct):
+    """`reasoning` of hermes' `model_options`."""
+
+    enabled: bool = True
+    effort: Effort | None = None
+
+
+class HermesModelOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """hermes' options for one request. Its service tiers aren't supported."""
+
+    reasoning: HermesReasoning | None = None
+    reasoning_effort: Effort | None = None
+    service_tier: Literal["", "auto", "default"] | None = None
+    fast: Annotated[bool | None, msgspec.Meta(extra_json_schema={"enum": [False, None]})] = None
+
+    @property
+    def effort(self) -> str:
+        """Return the reasoning effort, or "" to leave it to the model."""
+        if self.reasoning is None:
+            return self.reasoning_effort or ""
+        return (self.reasoning.effort or self.reasoning_effort or "") if self.reasoning.enabled else "none"
+
+
 class HistoryFunction(msgspec.Struct):
     """The function of a tool call in a history, with its arguments as JSON text."""
 
@@ -171,6 +194,13 @@ class RunRequest(ModelOptions, kw_only=True):
     model: Annotated[
         ShortText | None, _says("A target's name or model. Unknown values select the default.")
     ] = None
+    provider: Annotated[
+        ShortText | None,
+        _says("hermes' name for a target. With `model`, the target must have that model."),
+    ] = None
+    model_options: Annotated[
+        HermesModelOptions | None, _says("hermes' options: the reasoning effort of this run.")
+    ] = None
     agent: Annotated[
         ShortText | None,
         _says("A named agent, whose instructions, tools, mode, model and budget the run gets."),
@@ -219,6 +249,11 @@ class RunRequest(ModelOptions, kw_only=True):
         ),
     ] = False
 
+    @property
+    def effort(self) -> str:
+        """Return the reasoning effort, or "" to leave it to the model."""
+        return super().effort or (self.model_options.effort if self.model_options else "")
+
 
 class StopRequest(msgspec.Struct):
     """The optional body of POST /v1/runs/{run_id}/stop."""
@@ -257,7 +292,7 @@ class Started(ResponseBody, frozen=True):
     message_id: str
 
 
-class Accepted(ResponseBody, frozen=True):
+class Accepted(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.steer"):
     """The message for an active run is stored.
 
     If the run is waiting, `waiting_for` is the reason, and `note` explains when the model reads the message.

@@ -179,6 +179,23 @@ class ChannelHealth(ResponseBody, frozen=True):
     rejected: int = 0
 
 
+class ReadinessCheck(ResponseBody, frozen=True):
+    """One of hermes' readiness checks, with its numbers."""
+
+    status: Literal["ok", "degraded"]
+    state: str = ""
+    used_percent: float | None = None
+    free_bytes: int | None = None
+    active_api_runs: int | None = None
+
+
+class ReadinessShown(ResponseBody, frozen=True):
+    """The server's readiness, in hermes format."""
+
+    status: Literal["ok", "degraded"]
+    checks: dict[str, ReadinessCheck]
+
+
 class FailingTask(ResponseBody, frozen=True):
     """A background task that failed recently and was restarted."""
 
@@ -204,6 +221,9 @@ class DetailedHealth(ResponseBody, frozen=True):
     disk: DiskShown | None = None
     sandbox: SandboxShown | None = None
     channels: tuple[ChannelHealth, ...] = ()
+    readiness: ReadinessShown | None = None
+    gateway_state: Annotated[str, one_of("starting", "running", "draining")] = ""
+    active_agents: int | None = None
     failing_tasks: tuple[FailingTask, ...] = ()
 
 

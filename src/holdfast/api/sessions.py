@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, AbsolutePath, ResponseBody, one_of
-from holdfast.api.runs import SessionId
+from holdfast.api.runs import SessionId, ShortText
 from holdfast.values import MODES, ApprovalMode, OldMode, Part, PlanStep
 
 OFFSET_MAX = 10_000  # limit of paging without a cursor
@@ -20,6 +20,13 @@ class CreateSessionRequest(msgspec.Struct):
     title: str | None = None
     workspace: AbsolutePath | None = None
     origin: str | None = None  # as in POST /v1/runs
+    model: Annotated[
+        ShortText | None,
+        Meta(description="Target for the session's runs. Unknown values select the default."),
+    ] = None
+    system_prompt: Annotated[
+        str | None, Meta(description="Instructions for all runs of the session, added to the server's.")
+    ] = None
 
 
 class ChangeSessionRequest(msgspec.Struct):

@@ -97,6 +97,19 @@ class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
     cost_usd: float | None = None  # of the call that generated the title
 
 
+class SessionDefaultsSet(Input, frozen=True, kw_only=True, tag="session.defaults_set"):
+    """What the session's later runs use, in place of all earlier defaults.
+
+    The model replaces that of a run's request, the instructions precede the request's, and the effort applies
+    if the request has none.
+    """
+
+    model: str = ""
+    instructions: str = ""
+    reasoning_effort: str = ""
+    by: str = ""
+
+
 class SessionPinned(Input, frozen=True, kw_only=True, tag="session.pinned"):
     """The session was pinned."""
 
@@ -455,7 +468,7 @@ class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
 
 # fmt: off
 AnyEvent: TypeAlias = (
-    SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
+    SessionCreated | SessionRenamed | SessionDefaultsSet | SessionPinned | SessionUnpinned | SessionArchived
     | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound
     | SessionMoved | SessionModeSet | PermissionModeSet | MessageAccepted | MessageEdited | MessageMoved
     | MessageRemoved | MessageDispatched | QueuePaused | QueueResumed | RunQueued | RunStarted

@@ -21,7 +21,14 @@ from holdfast.events.modes import mode_of
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
-from holdfast.values import CHANNEL_SOURCES, WORKSPACE_MODES, ApprovalMode, ParentLink, Undo
+from holdfast.values import (
+    CHANNEL_SOURCES,
+    WORKSPACE_MODES,
+    ApprovalMode,
+    ParentLink,
+    RunSettings,
+    Undo,
+)
 
 
 class OpenUndo(Struct, frozen=True):
@@ -65,6 +72,7 @@ class Session(Struct):
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # of all runs, by session
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
+    defaults: e.SessionDefaultsSet | None = None  # of later runs
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     mode_set_by: str = ""  # empty: not set
@@ -193,6 +201,20 @@ def _renamed(session: Session, _: int, event: e.SessionRenamed) -> None:
     session.title = event.title
 
 
+def _defaults_set(session: Session, _: int, event: e.SessionDefaultsSet) -> None:
+    session.defaults = event
+
+
+def _with_defaults(settings: RunSettings, defaults: e.SessionDefaultsSet) -> RunSettings:
+    texts = (defaults.instructions, settings.instructions)
+    return replace(
+        settings,
+        model=defaults.model or settings.model,
+        instructions="\n\n".join(filter(None, texts)),
+        reasoning_effort=settings.reasoning_effort or defaults.reasoning_effort,
+    )
+
+
 def _pinned(session: Session, _: int, event: e.SessionPinned | e.SessionUnpinned) -> None:
     session.pinned = type(event) is e.SessionPinned
 
@@ -295,7 +317,9 @@ def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:
             "the run was queued before", event=event, seq=seq, run_id=event.run_id, phase=known.phase
         )
     _chat_went_on(session)
-    session.runs[event.run_id] = queued_run(seq, event)
+    run = session.runs[event.run_id] = queued_run(seq, event)
+    if session.defaults is not None:
+        run.settings = _with_defaults(run.settings, session.defaults)
     session.open_ids[event.run_id] = None
     session.inbox.queue_for(event.message_id, event.run_id)
 
@@ -341,6 +365,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.MessageUnpinned: _apart,
         e.ParentTold: _parent_told,
         e.SessionRenamed: _renamed,
+        e.SessionDefaultsSet: _defaults_set,
         e.SessionPinned: _pinned,
         e.SessionUnpinned: _pinned,
         e.SessionArchived: _archived,

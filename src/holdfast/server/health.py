@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from holdfast import __version__
 from holdfast.api.operation import SCOPES, Scope
+from holdfast.api.operations import OPERATIONS
 from holdfast.api.server import (
     AuthShown,
     Capabilities,
@@ -72,18 +73,22 @@ _FEATURES: dict[str, Any] = {
     "idempotency": True,
     "runs_idempotency": {"supported": True, "enabled": True, "durable": True, "retention_seconds": 86_400},
     "skills_api": True,
-    "toolsets_api": False,
-    "jobs_api": False,
-    "profiles": False,
+    "toolsets_api": "hermes" in FEATURES,
+    "model_options": "hermes" in FEATURES,
+    "session_model_lock": "hermes" in FEATURES,
+    "jobs_api": "automations" in FEATURES,
     "admin_config_rw": False,
     "memory_write_api": True,
     "audio_api": False,
     "realtime_voice": False,
 }
-_ENDPOINTS: dict[str, tuple[str, str]] = {
+_NAMED: dict[str, tuple[str, str]] = {
     "health": ("GET", "/health"),
+    "health_detailed": ("GET", "/health/detailed"),
     "models": ("GET", "/v1/models"),
+    "model_options": ("GET", "/api/model/options"),
     "skills": ("GET", "/v1/skills"),
+    "toolsets": ("GET", "/v1/toolsets"),
     "chat_completions": ("POST", "/v1/chat/completions"),
     "responses": ("POST", "/v1/responses"),
     "runs": ("POST", "/v1/runs"),
@@ -102,7 +107,12 @@ _ENDPOINTS: dict[str, tuple[str, str]] = {
     "session_fork": ("POST", "/api/sessions/{session_id}/fork"),
     "session_chat": ("POST", "/api/sessions/{session_id}/chat"),
     "session_chat_stream": ("POST", "/api/sessions/{session_id}/chat/stream"),
+    "session_model_lock": ("POST", "/api/sessions/{session_id}/model"),
+    "session_goal": ("POST", "/v1/sessions/{session_id}/goal"),
+    "jobs": ("GET", "/api/jobs"),
 }
+_SERVED = {(one.method, path) for one in OPERATIONS for path in one.paths}
+_ENDPOINTS = {name: route for name, route in _NAMED.items() if route in _SERVED}
 
 
 class HealthRoutes:

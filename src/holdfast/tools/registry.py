@@ -93,6 +93,10 @@ class Registry:
             self._prefixes[prefix] = any(name.startswith(prefix) for name in self._tools)
         return self._prefixes[prefix]
 
+    def groups(self) -> dict[str, list[str]]:
+        """The names of the tools by group."""
+        return {group: list(tools) for group, tools in self._groups.items() if tools}
+
     def all(self) -> list[Tool]:
         """The tools, in their order."""
         return list(self._tools.values())

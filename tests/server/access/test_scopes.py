@@ -20,9 +20,10 @@ EFFECTS = {
     "sign in, with what proves it in the body": "browsers.sign_in hooks.deliver channels.deliver",
     "use one's own sign-in": "browsers.link browsers.sign_out browsers.ticket",
     "read about the API and the server": "docs.openapi docs.page health.capabilities health.detailed",
+    "read what runs can use": "hermes.toolsets hermes.options",
     "read figures of the server": "metrics.show",
     "start or continue a run": "runs.start chat.chat chat.stream ag_ui.run mcp.post inputs.say inputs.retry "
-    "inputs.compact conversations.create sessions.create",
+    "inputs.compact conversations.create sessions.create goals.change",
     "start a run, or relay a call": "openai.complete responses.create responses.compact",
     "list models": "openai.models openai.model responses.input_tokens",
     "relay a call": "relay.messages relay.plain relay.count_tokens",
@@ -34,10 +35,10 @@ EFFECTS = {
     "hide a response": "responses.delete",
     "read a session": "sessions.show sessions.list sessions.live sessions.children sessions.draft log.events "
     "context.show log.list_changes log.messages log.export conversations.show conversations.items "
-    "conversations.item processes.show queue.show",
+    "conversations.item processes.show queue.show goals.show",
     "change a session": "sessions.change conversations.change sessions.put_draft sessions.move log.fork "
     "log.rewind context.pin context.unpin context.revert queue.change queue.clear queue.pause "
-    "queue.remove queue.resume",
+    "queue.remove queue.resume hermes.choose",
     "delete a session, or bring it back": "sessions.delete sessions.undelete conversations.delete",
     "choose how actions are approved": "sessions.put_mode",
     "see what waits for approval": "inputs.approvals",

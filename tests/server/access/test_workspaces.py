@@ -85,6 +85,8 @@ def test_the_endpoints_above_are_all_that_take_a_workspace() -> None:
 IN_WORKSPACE: dict[str, tuple[str, str, Any]] = {
     "inputs.question": ("POST", "/v1/runs/{run}/question/q", {"answer": "yes"}),
     "inputs.say": ("POST", "/v1/runs/{run}/steer", {"message": "more"}),
+    "hermes.choose": ("POST", "/api/sessions/away/model", {"model": "main"}),
+    "goals.change": ("POST", "/v1/sessions/away/goal", {"action": "set", "goal": "x"}),
     "inputs.retry": ("POST", "/v1/runs/{run}/retry", {}),
     "inputs.gate": ("POST", "/v1/runs/{run}/gate", {}),
     "inputs.compact": ("POST", "/api/sessions/away/compact", {}),
@@ -118,7 +120,7 @@ ANY_WORKSPACE = """
     sessions.show sessions.live sessions.change sessions.children context.show
     sessions.draft sessions.put_draft processes.show processes.stop
     log.messages log.events log.export queue.show queue.pause
-    conversations.show conversations.change conversations.items conversations.item
+    conversations.show conversations.change conversations.items conversations.item goals.show
 """
 
 

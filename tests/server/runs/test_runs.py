@@ -94,7 +94,7 @@ async def test_what_is_unknown_is_not_found() -> None:
             ("POST", "/v1/runs/run_unknown/retry", 404, "run_not_found"),
             ("GET", "/nowhere.js", 404, "not_found"),
             ("GET", "/nowhere", 404, "not_found"),
-            ("GET", "/v1/toolsets", 404, "not_found"),
+            ("GET", "/v1/assistants/x", 404, "not_found"),
             ("POST", "/health", 405, "method_not_allowed"),
             ("DELETE", "/v1/runs", 405, "method_not_allowed"),
         ):
@@ -195,6 +195,7 @@ async def test_a_busy_session_queues_steers_or_rejects() -> None:
         assert (status, answer["error"]["code"]) == (409, "session_busy")
         status, steered = await server.post(f"/v1/runs/{first}/steer", {"message": "and this"})
         assert (status, steered["accepted"], steered["mode"]) == (200, True, "steer")
+        assert steered["object"] == "hermes.run.steer"
         gate.open()
         assert (await server.ended(second))["status"] == "completed"
         status, late = await server.post(f"/v1/runs/{first}/messages", {"message": "late"})

@@ -6,7 +6,7 @@ from holdfast.folds.session_fold import RESTARTED, RunReplay, SessionFold
 from holdfast.model_events import LONG_CHARS
 from holdfast.server.runs.run_report import preview
 from holdfast.server.streams.hermes import OUTPUT_BYTES_MAX, frame_of, milestone_of, shortened, sse
-from holdfast.values import Action, Failure, OutcomeKind
+from holdfast.values import Action, ChildUsage, Failure, OutcomeKind
 from scene import Scene, begun
 
 
@@ -107,6 +107,22 @@ def test_a_steer_and_a_resumption_are_told() -> None:
     scene.of_run(e.RunResumed, after="restart")
     scene.of_run(e.MessageDispatched, message_id="m9")
     assert names(scene)[2:] == ["run.resumed", "run.steered"]
+
+
+def test_a_sub_agent_begins_and_ends_with_its_task_and_its_answer() -> None:
+    scene = begun()
+    scene.asks_tool("t1", "delegate", task="Look at the logs")
+    scene.starts_tool("t1")
+    ids = {"child_id": "c", "child_run_id": "cr", "message_id": "cm"}
+    scene.of_run(e.ChildStarted, tool_call_id="t1", name="agent-1", **ids)
+    used = ChildUsage(input_tokens=10, output_tokens=5)
+    scene.put(e.ChildEnded, run_id="r1", child_id="c", outcome="budget", result="Half of it.", used=used)
+    started, ended = frames_of(scene)[-2:]
+    assert started["event"] == "subagent.start"
+    assert (started["goal"], started["subagent_id"]) == ("Look at the logs", "agent-1")
+    assert ended["event"] == "subagent.complete"
+    assert (ended["status"], ended["summary"], ended["input_tokens"]) == ("failed", "Half of it.", 10)
+    assert ended["child_session_id"] == started["child_session_id"] == "c"
 
 
 def said(*steps: object) -> str:

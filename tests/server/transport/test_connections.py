@@ -230,8 +230,8 @@ async def test_what_is_not_there_is_not_there_for_any_method() -> None:
     """P12: 405 is for a path that takes another method; the page takes two."""
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         for method, path in (
-            ("POST", "/v1/toolsets"),
-            ("DELETE", "/api/toolsets"),
+            ("POST", "/v1/nowhere"),
+            ("DELETE", "/api/nowhere"),
             ("PUT", "/x"),
             ("PROPFIND", "/x"),
         ):

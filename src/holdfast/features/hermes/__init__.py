@@ -1,5 +1,10 @@
-"""Session chat of hermes-agent's API server: one message and its answer, whole or as a stream."""
+"""Routes of hermes-agent's API server that no other client uses: session chat, toolsets, models and goals."""
 
 from holdfast.interfaces.feature import Feature
 
-FEATURE = Feature(name="hermes", operations="bodies:OPERATIONS", routes={"chat": "chat:ChatRoutes"})
+FEATURE = Feature(
+    name="hermes",
+    operations="bodies:OPERATIONS",
+    routes={"chat": "chat:ChatRoutes", "hermes": "models:ModelRoutes", "goals": "goals:GoalRoutes"},
+    health="readiness:health",
+)

@@ -17,7 +17,7 @@ from holdfast.features.hermes.bodies import (
 from holdfast.folds.rows import RunRow
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
-from holdfast.server.runs.requests import message_of
+from holdfast.server.runs.requests import message_of, target_named
 from holdfast.server.runs.responses import headers_of, raw_headers
 from holdfast.server.runs.run_report import code_of, error_of, usage_of
 from holdfast.server.runs.run_state import status_of
@@ -90,6 +90,8 @@ class ChatRoutes:
         wanted = await parsed(body, deps.limits, SessionChatRequest)
         wanted.instructions = wanted.system_message or wanted.instructions
         await put_images_inline(deps, wanted)
+        if wanted.provider:
+            wanted.model = target_named(wanted.provider, wanted.model or "", deps.options.targets).name
         message = message_of(wanted, deps.limits)
         session_id = checked_session_id(request.path_params["session_id"])
         key = once_for(request, body, deps, session_id=session_id, message=message)

@@ -21,6 +21,7 @@ from holdfast.server.transport.bodies import (
     checked_session_id,
     converted,
 )
+from holdfast.targets import Target
 from holdfast.values import (
     COMMAND_MARK,
     ONE_SHOT,
@@ -95,6 +96,18 @@ def _command_of(body: RunRequest, *, source: str) -> IncomingMessage:
     )
 
 
+def target_named(provider: str, model: str, targets: Sequence[Target]) -> Target:
+    """Return the target with hermes' name for it and, if given, this model; raises a Problem."""
+    # An import numbers the targets of one provider.
+    named = re.compile(rf"{re.escape(provider.removeprefix('custom:'))}(-\d+)?", re.IGNORECASE)
+    for target in targets:
+        if (not provider or named.fullmatch(target.name)) and model in {"", target.name, target.model}:
+            return target
+    listed = ", ".join(f"{one.name} ({one.model})" for one in targets)
+    param = "provider" if provider else "model"
+    raise Problem(404, f"No such target. This server has: {listed}", code="target_not_found", param=param)
+
+
 def _count(body: RunRequest, given: RawInput | None) -> int:
     """The number of parts in the whole request."""
     said = given if isinstance(given, list) else [given]
@@ -105,6 +118,8 @@ def _count(body: RunRequest, given: RawInput | None) -> int:
 
 def settings_of(body: RunRequest) -> RunSettings:
     """The settings that the caller asked for; raises a Problem if they need an absent feature."""
+    if body.model_options is not None and body.model_options.fast:
+        raise bad_request("'model_options.fast' isn't supported", param="model_options.fast")
     if (absent := absent_feature(body)) is not None:
         raise bad_request(absent[1], param=absent[0])
     return RunSettings(

@@ -24,7 +24,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
-from holdfast.server.runs.requests import message_of, with_agent
+from holdfast.server.runs.requests import message_of, target_named, with_agent
 from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_report import STATUSES
 from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
@@ -83,6 +83,8 @@ class RunRoutes:
         if (earlier := await earlier_response(once_key(request, body, deps), deps, status=202)) is not None:
             return earlier
         await put_images_inline(deps, wanted)
+        if wanted.provider:
+            wanted.model = target_named(wanted.provider, wanted.model or "", deps.options.targets).name
         message = message_of(wanted, deps.limits)
         key = once_for(request, body, deps, session_id=wanted.session_id or "", message=message)
         if (earlier := await earlier_response(key, deps, status=202)) is not None:

@@ -142,8 +142,17 @@ class SessionRoutes:
                 created_at=created.at_ms / 1000,
             )
         )
+        targets = deps.options.targets
+        defaults = e.SessionDefaultsSet(
+            at_ms=created.at_ms,
+            # Clients of hermes also send names of the agent itself.
+            model=next((one.name for one in targets if wanted.model in {one.name, one.model}), ""),
+            instructions=deps.redactor.redact_text(wanted.system_prompt or ""),
+            by=request.scope[KEY_NAME],
+        )
+        inputs = [created, defaults] if defaults.model or defaults.instructions else [created]
         result = await deps.store.append(
-            session_id, [created], when=[IfSessionNew()], idempotency_key=key.of(answer) if key else None
+            session_id, inputs, when=[IfSessionNew()], idempotency_key=key.of(answer) if key else None
         )
         return created_response(result, answer)
 

@@ -24,6 +24,7 @@ from holdfast.server.runs.run_report import (
     tool_name,
     usage_of,
 )
+from holdfast.values import OutcomeKind
 
 OUTPUT_BYTES_MAX = 100_000
 # Event names for hermes-webui's page; its server forwards the names that it polls.
@@ -156,6 +157,43 @@ def _terminal(run: RunReadModel, event: e.RunEnded) -> Frame:
     return fields
 
 
+_CHILD_STATUSES: Mapping[OutcomeKind, str] = MappingProxyType(
+    {
+        "completed": "completed",
+        "refused": "completed",
+        "interrupted": "interrupted",
+        "cancelled": "interrupted",
+    }
+)
+
+
+def _child(run: RunReadModel, started: e.ChildStarted) -> Frame:
+    """A sub-agent; hermes starts several with one call, so it counts them."""
+    task = tool_args(run, started.tool_call_id).get("task")
+    return {
+        "subagent_id": started.name,
+        "child_session_id": started.child_id,
+        "tool_call_id": started.tool_call_id,
+        "goal": task if isinstance(task, str) else "",
+        "task_index": 0,
+        "task_count": 1,
+    }
+
+
+def _child_ended(run: RunReadModel, event: e.ChildEnded) -> Frame | None:
+    child = run.state.children.get(event.child_id)
+    if child is None:
+        return None
+    return {
+        **_child(run, child.started),
+        "status": _CHILD_STATUSES.get(event.outcome, "failed"),
+        "summary": event.result or event.cause,
+        "duration_seconds": (event.at_ms - child.started.at_ms) / 1000,
+        "input_tokens": event.used.input_tokens,
+        "output_tokens": event.used.output_tokens,
+    }
+
+
 _NAMES: Mapping[type[e.Event], str] = MappingProxyType(
     {
         e.RunQueued: "run.queued",
@@ -166,6 +204,8 @@ _NAMES: Mapping[type[e.Event], str] = MappingProxyType(
         e.ReasoningDone: "reasoning.available",
         e.ToolStarted: "tool.started",
         e.ToolEnded: "tool.completed",
+        e.ChildStarted: "subagent.start",
+        e.ChildEnded: "subagent.complete",
         e.ApprovalAsked: "approval.request",
         e.ApprovalAnswered: "approval.responded",
         e.ApprovalExpired: "approval.expired",
@@ -190,6 +230,8 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
+        e.ChildStarted: _child,
+        e.ChildEnded: _child_ended,
         e.ApprovalAsked: lambda _, event: _approval(event),
         e.QuestionAsked: lambda _, event: _question(event),
         e.ClientToolsAsked: lambda run, event: msgspec.to_builtins(client_calls_of(run, event)),
@@ -200,7 +242,18 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
 
 
 _encode = msgspec.json.Encoder().encode
-_LONG = ("output", "result", "error", "text", "command", "description", "question", "preview")
+_LONG = (
+    "output",
+    "result",
+    "error",
+    "text",
+    "command",
+    "description",
+    "question",
+    "preview",
+    "goal",
+    "summary",
+)
 
 
 def sse(seq: int, run_id: str, *, at_ms: int, frame: Frame) -> bytes:
