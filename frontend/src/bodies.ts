@@ -1644,7 +1644,7 @@ export interface SessionModelShown {
   readonly automatic: boolean;
 }
 
-/** What the session's runs use; empty if it's the default. */
+/** The target of the session's runs; empty for the default. */
 export interface SessionRuntime {
   readonly provider?: string;
   readonly model?: string;

@@ -174,7 +174,7 @@ export interface SessionRenamed {
   readonly cost_usd?: number | null;
 }
 
-/** What the session's later runs use, in place of all earlier defaults. */
+/** Defaults for the session's later runs, instead of all earlier ones. */
 export interface SessionDefaultsSet {
   readonly type: "session.defaults_set";
   readonly at_ms: number;

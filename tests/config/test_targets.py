@@ -97,6 +97,41 @@ def test_the_knobs_of_hermes_agent_reach_the_targets_of_their_wires() -> None:
     assert it.notes == ()
 
 
+def test_other_variables_of_hermes_agent_limit_retries_and_local_targets() -> None:
+    local = TARGET.replace("main", "near").replace("https://models.example.com", "http://127.0.0.1:1")
+    codex = TARGET.replace('"chat"', '"responses"').replace("main", "codex")
+    environ = {
+        "HERMES_LOCAL_STREAM_STALE_TIMEOUT": "900",
+        "HERMES_STREAM_STALE_TIMEOUT": "60",
+        "HERMES_STREAM_RETRIES": "4",
+        "HERMES_API_TIMEOUT": "1800",
+        "HERMES_CODEX_HARD_TIMEOUT_SECONDS": "1500",
+        "HERMES_CODEX_TTFB_DISABLE_ABOVE_TOKENS": "0",
+        "HERMES_MAX_ITERATIONS": "30",
+        "API_SERVER_CORS_ORIGINS": "http://a.example, http://b.example",
+        "API_SERVER_MODEL_NAME": "ada",
+        "HERMES_HOME": "/home/ann/.hermes",
+        "HERMES_YOLO_MODE": "1",
+    }
+    it = loaded(TARGET + local + codex, environ=environ)
+    far, near, last = it.settings.model_targets()
+    assert far.patience == Patience(first_event_cap_s=1800, gap_s=60)
+    assert near.patience == Patience(first_event_cap_s=1800, gap_s=900)
+    assert last.patience == Patience(first_event_cap_s=1500, strict=True)
+    assert {one.retry.attempts_per_target_max for one in (far, near, last)} == {5}
+    server, agent = it.settings.server, it.settings.agent
+    assert (agent.turns_max, server.model_name) == (30, "ada")
+    assert server.cors_origins == ("http://a.example", "http://b.example")
+    assert it.notes == (
+        (
+            "HERMES_API_TIMEOUT has no effect on target 3: "
+            "HERMES_CODEX_HARD_TIMEOUT_SECONDS sets first_event_cap_s"
+        ),
+        "HERMES_STREAM_STALE_TIMEOUT has no effect on target 2: HERMES_LOCAL_STREAM_STALE_TIMEOUT sets gap_s",
+        "HERMES_YOLO_MODE has no effect: Holdfast has no such setting",
+    )
+
+
 def test_own_settings_beat_the_knobs_of_hermes_agent_and_that_is_noted() -> None:
     text = TARGET + "[targets.patience]\ngap_s = 5\n"
     it = loaded(text, environ={"HERMES_STREAM_STALE_TIMEOUT": "60", "HERMES_CODEX_TTFB_STRICT": "1"})

@@ -1,10 +1,11 @@
-"""Events about what a model is shown: besides the conversation, without their run, and instead of it."""
+"""Events of a run about the model's context, which hooks can add to: additions, summaries and pins."""
 
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from holdfast import events as e
+from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.values import TrimmedResult
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ CONTEXT: tuple[tuple[type[e.Event], dict[str, Any]], ...] = (
     (e.ContextRead, {"sources": ("the file AGENTS.md",)}),
     (e.ContextSet, {"reason": "first", "instructions": "Be brief.", "parts": {"memory": "b"}}),
     (e.ContextNoted, {"text": "a note", "parts": {"memory": ""}}),
+    (HookStarted, {"hook_call_id": "h", "hook": "lint", "on": "before_tool"}),
+    (HookEnded, {"hook_call_id": "h", "hook": "lint", "outcome": "finished"}),
 )
 
 

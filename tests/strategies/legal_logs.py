@@ -33,7 +33,6 @@ from holdfast.features.automations.events import (
     TriggerSkipped,
 )
 from holdfast.features.automations.values import EveryTimes, TriggerSettings
-from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.memory.events import MemoryProposed, MemoryRejected, MemoryWritten
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.undo.events import SnapshotTaken
@@ -288,7 +287,7 @@ class Writer:
 
     def read_context(self) -> None:
         if (run := self.running()) is not None:
-            kind, fields = self.draw(st.sampled_from((*CONTEXT, *_HOOKS)))
+            kind, fields = self.draw(st.sampled_from(CONTEXT))
             self.put(kind, run_id=run.run_id, **fields)
 
     def resume(self) -> None:
@@ -472,10 +471,6 @@ class Writer:
 
 
 _Made: TypeAlias = tuple[type[e.Event], dict[str, object]]
-_HOOKS: tuple[_Made, ...] = (
-    (HookStarted, {"hook_call_id": "h", "hook": "lint", "on": "before_tool"}),
-    (HookEnded, {"hook_call_id": "h", "hook": "lint", "outcome": "finished"}),
-)
 _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
     (e.SessionPinned, {}),
     (e.SessionUnpinned, {}),

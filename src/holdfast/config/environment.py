@@ -4,11 +4,13 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct, inspect
 
 from holdfast.config.sources import BadConfiguration, KeyPath, SettingSource
 from holdfast.config.validation import SETTINGS, Tree, list_beside, plain
+from holdfast.decisions.deadlines import is_local
 from holdfast.tools.shell.marker import VARIABLE as MARK
 
 PREFIX = "HOLDFAST_"
@@ -27,25 +29,56 @@ YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class HermesVariable(Struct, frozen=True):
-    """A variable of hermes-agent, and the patience setting that it sets for targets on these wires."""
+    """A variable of hermes-agent, and the setting that it sets for targets on these wires."""
 
     variable: str
+    table: str
     key: str
     wires: tuple[str, ...]
+    only_local: bool = False  # only for targets on this computer or network
+    remark: str = ""
+
+    @property
+    def place(self) -> str:
+        """The setting, for people."""
+        remarks = [*self.wires, *(["local targets"] if self.only_local else []), self.remark]
+        return f"`targets.{self.table}.{self.key}` ({', '.join(filter(None, remarks))})"
 
 
-HERMES_PATIENCE = (
-    HermesVariable("HERMES_CODEX_TTFB_TIMEOUT_SECONDS", "first_event_s", ("responses",)),
-    HermesVariable("HERMES_CODEX_TTFB_MAX_SECONDS", "first_event_cap_s", ("responses",)),
-    HermesVariable("HERMES_CODEX_EVENT_STALE_TIMEOUT_SECONDS", "gap_s", ("responses",)),
-    HermesVariable("HERMES_CODEX_TTFB_STRICT", "strict", ("responses",)),
-    HermesVariable("HERMES_STREAM_STALE_TIMEOUT", "gap_s", ("chat", "anthropic")),
+_EVERY_WIRE = ("chat", "anthropic", "responses")
+# Where two set the same, the first one counts.
+HERMES_TARGETS = (
+    HermesVariable("HERMES_CODEX_TTFB_TIMEOUT_SECONDS", "patience", "first_event_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_TTFB_MAX_SECONDS", "patience", "first_event_cap_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_HARD_TIMEOUT_SECONDS", "patience", "first_event_cap_s", ("responses",)),
+    HermesVariable("HERMES_API_TIMEOUT", "patience", "first_event_cap_s", _EVERY_WIRE),
+    HermesVariable("HERMES_CODEX_EVENT_STALE_TIMEOUT_SECONDS", "patience", "gap_s", ("responses",)),
+    HermesVariable("HERMES_CODEX_TTFB_STRICT", "patience", "strict", ("responses",)),
+    HermesVariable(
+        "HERMES_CODEX_TTFB_DISABLE_ABOVE_TOKENS", "patience", "strict", ("responses",), remark="if it's 0"
+    ),
+    HermesVariable(
+        "HERMES_LOCAL_STREAM_STALE_TIMEOUT", "patience", "gap_s", ("chat", "anthropic"), only_local=True
+    ),
+    HermesVariable("HERMES_STREAM_STALE_TIMEOUT", "patience", "gap_s", ("chat", "anthropic")),
+    HermesVariable(
+        "HERMES_STREAM_RETRIES",
+        "retry",
+        "attempts_per_target_max",
+        _EVERY_WIRE,
+        remark="and one more for the first attempt",
+    ),
 )
 HERMES_SERVER: Mapping[str, KeyPath] = {
     "API_SERVER_KEY": API_KEYS,
     "API_SERVER_HOST": ("server", "host"),
     "API_SERVER_PORT": ("server", "port"),
+    "API_SERVER_CORS_ORIGINS": ("server", "cors_origins"),
+    "API_SERVER_MODEL_NAME": ("server", "model_name"),
+    "HERMES_MAX_ITERATIONS": ("agent", "turns_max"),
 }
+# `holdfast import hermes` reads these.
+HERMES_FOLDERS = ("HERMES_HOME", "HERMES_WEBUI_STATE_DIR")
 
 
 class Layers:
@@ -168,52 +201,68 @@ def _number(text: str, kind: inspect.IntType | inspect.FloatType) -> int | float
 
 def put_hermes_server(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
     """Apply hermes-agent's server variables where nothing else is set; say which had no effect, and why."""
-    for name, path in HERMES_SERVER.items():
-        if not (text := environ.get(name, "").strip()):
+    given = {name: text for name in HERMES_SERVER if (text := environ.get(name, "").strip())}
+    known = variables() if given else {}
+    for name, text in given.items():
+        path = HERMES_SERVER[name]
+        kind = known[variable_of(path)][1]
+        value: object = [f"env:{name}"] if path == API_KEYS else from_text(text, kind)
+        if isinstance(kind, inspect.IntType) and isinstance(value, str):
+            yield f"{name} has no effect: it must be a whole number"
             continue
-        value: object = [f"env:{name}"] if path == API_KEYS else text
-        if path[-1] == "port":
-            if not text.isdecimal():
-                yield f"{name} has no effect: it must be a whole number"
-                continue
-            value = int(text)
         if layers.has(path):
             yield f"{name} has no effect: {path[-1]} is set by {layers.sources[path]}"
         layers.put(path, value, SettingSource("hermes", name))
 
 
-def put_hermes_patience(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
-    """Apply hermes-agent's patience variables to targets on their wires; say which had no effect, and why."""
-    for knob in HERMES_PATIENCE:
+def put_hermes_targets(layers: Layers, environ: Mapping[str, str]) -> Iterator[str]:
+    """Apply hermes-agent's variables to targets on their wires; say which had no effect, and why."""
+    for knob in HERMES_TARGETS:
         text = environ.get(knob.variable, "").strip()
         if not text:
             continue
-        value = _patience(knob, text)
-        if value is None:
-            yield f"{knob.variable} has no effect: it must be a number"
+        value = _hermes_value(knob, text)
+        if isinstance(value, str):
+            yield f"{knob.variable} has no effect: {value}"
             continue
-        wired = [(index, table) for index, table in _targets(layers.tree) if table.get("wire") in knob.wires]
+        wired = [(index, table) for index, table in _targets(layers.tree) if _concerns(knob, table)]
         if not wired:
-            yield f"{knob.variable} has no effect: no target uses the wire {' or '.join(knob.wires)}"
-        for index, table in wired:
-            path: KeyPath = ("targets", index, "patience", knob.key)
-            patience = table.setdefault("patience", {})
-            if isinstance(patience, dict) and knob.key not in patience:
-                cast("Tree", patience)[knob.key] = value
+            local = "local " if knob.only_local else ""
+            yield f"{knob.variable} has no effect: no {local}target uses the wire {' or '.join(knob.wires)}"
+        for index, target in wired:
+            path: KeyPath = ("targets", index, knob.table, knob.key)
+            settings = target.setdefault(knob.table, {})
+            if isinstance(settings, dict) and knob.key not in settings:
+                cast("Tree", settings)[knob.key] = value
                 layers.sources[path] = SettingSource("hermes", knob.variable)
+            elif (source := layers.sources.get(path)) is not None and source.kind == "hermes":
+                yield f"{knob.variable} has no effect on target {index + 1}: {source.name} sets {knob.key}"
             else:
                 yield f"{knob.variable} has no effect on target {index + 1}, which sets {knob.key}"
 
 
-def _patience(knob: HermesVariable, text: str) -> float | bool | None:
-    if knob.key == "strict":
+def _concerns(knob: HermesVariable, target: Tree) -> bool:
+    if target.get("wire") not in knob.wires:
+        return False
+    host = urlsplit(str(target.get("base_url", ""))).hostname or ""
+    return not knob.only_local or is_local(host)
+
+
+def _hermes_value(knob: HermesVariable, text: str) -> float | bool | str:
+    """Return the setting's value, or why the variable has no effect."""
+    if knob.variable == "HERMES_CODEX_TTFB_STRICT":
         return text.lower() in YES
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        return None
-    # A negative number means off there; here zero does.
-    return max(0.0, seconds) if seconds < float("inf") else None
+        number = float("nan")
+    if not number < float("inf"):
+        return "it must be a number"
+    if knob.key == "strict":
+        return True if number <= 0 else "Holdfast itself waits longer for the first event of large requests"
+    if knob.table == "retry":
+        return 1 + max(0, int(number))  # attempts, with the first one
+    return max(0.0, number)  # a negative number means off there; here zero does
 
 
 def _targets(tree: Tree) -> Iterator[tuple[int, Tree]]:
@@ -221,6 +270,14 @@ def _targets(tree: Tree) -> Iterator[tuple[int, Tree]]:
     for index, table in enumerate(cast("list[object]", targets) if isinstance(targets, list) else []):
         if isinstance(table, dict):
             yield index, cast("Tree", table)
+
+
+def unknown_hermes_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """A note for each further variable of hermes-agent."""
+    known = {*HERMES_SERVER, *HERMES_FOLDERS, *(knob.variable for knob in HERMES_TARGETS)}
+    for name in sorted(environ):
+        if name.startswith("HERMES_") and name not in known and environ[name].strip():
+            yield f"{name} has no effect: Holdfast has no such setting"
 
 
 def unknown_variables(environ: Mapping[str, str], *, used: frozenset[str]) -> Iterator[str]:

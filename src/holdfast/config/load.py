@@ -18,9 +18,10 @@ from holdfast.config.environment import (
     Layers,
     put_environment,
     put_flags,
-    put_hermes_patience,
     put_hermes_server,
+    put_hermes_targets,
     put_single_key,
+    unknown_hermes_variables,
     unknown_variables,
 )
 from holdfast.config.files import ConfigFile, IgnoredFile, find_file, own_environ
@@ -119,7 +120,8 @@ def load(
     if layers.tree.get("targets", []) == []:
         _put_targets(layers, inputs, known=known or shipped_known(), found=found)
     startup_warnings = [*_put_model(layers, inputs)]
-    notes += put_hermes_patience(layers, inputs.environ)
+    notes += put_hermes_targets(layers, inputs.environ)
+    notes += unknown_hermes_variables(inputs.environ)
     startup_warnings += put_proxies(layers, inputs.environ)
     layers.put(("server", "data_dir"), ServerSettings().data_dir, SettingSource("default"))
     references = References(

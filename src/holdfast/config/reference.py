@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 from msgspec import inspect
 
-from holdfast.config.environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL, variables
+from holdfast.config.environment import HERMES_SERVER, HERMES_TARGETS, SPECIAL, variables
 from holdfast.config.known_targets import KnownTargets, shipped_known
 from holdfast.config.proxies import PROXY_VARIABLES
 from holdfast.config.sources import KeyPath, dotted
@@ -85,10 +85,7 @@ def reference() -> str:
     lines += ["", "## Default targets", "", *_known(shipped_known())]
     lines += ["", "## hermes-agent variables, used if the setting isn't set", ""]
     lines += ["| variable | setting |", "| --- | --- |"]
-    lines += [
-        f"| `{knob.variable}` | `targets.patience.{knob.key}` ({', '.join(knob.wires)}) |"
-        for knob in HERMES_PATIENCE
-    ]
+    lines += [f"| `{knob.variable}` | {knob.place} |" for knob in HERMES_TARGETS]
     lines += [f"| `{name}` | `{dotted(path)}` |" for name, path in HERMES_SERVER.items()]
     return "\n".join(lines) + "\n"
 

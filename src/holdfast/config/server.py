@@ -127,6 +127,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "url",
         ),
     ] = ""
+    model_name: Annotated[
+        str,
+        doc(
+            "Name of the agent in GET /v1/models and /v1/capabilities. If empty, the default target's model.",
+            "name",
+        ),
+    ] = ""
     data_dir: Annotated[str, doc("Directory for the database, blobs, key and lock.", "path")] = (
         "~/.local/share/holdfast"
     )

@@ -98,7 +98,7 @@ class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
 
 
 class SessionDefaultsSet(Input, frozen=True, kw_only=True, tag="session.defaults_set"):
-    """What the session's later runs use, in place of all earlier defaults.
+    """Defaults for the session's later runs, instead of all earlier ones.
 
     The model replaces that of a run's request, the instructions precede the request's, and the effort applies
     if the request has none.

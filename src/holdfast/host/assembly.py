@@ -355,7 +355,7 @@ def _options(
         workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         mode_max=settings.approvals.mode_max,
         limits=limits_of(settings),
-        model=parts.targets[0].model,
+        model=settings.server.model_name or parts.targets[0].model,
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,

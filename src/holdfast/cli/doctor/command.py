@@ -161,6 +161,8 @@ def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
     yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}; using the defaults")
     for warning in loaded.warnings:
         yield note("configuration", warning, "run `holdfast config check` for details")
+    for text in loaded.notes:  # about variables of hermes-agent
+        yield note("configuration", text, "unset the variable, or ignore this")
 
 
 def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:

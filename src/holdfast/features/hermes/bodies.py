@@ -99,7 +99,7 @@ class RequestedModel(ResponseBody, frozen=True):
 
 
 class SessionRuntime(ResponseBody, frozen=True):
-    """What the session's runs use; empty if it's the default."""
+    """The target of the session's runs; empty for the default."""
 
     provider: str = ""
     model: str = ""

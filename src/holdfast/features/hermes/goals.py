@@ -1,4 +1,4 @@
-"""hermes' session goals: a goal is the session's newest run in goal mode, so nothing else is stored."""
+"""Session goals of hermes. A goal is the session's newest run in goal mode, so nothing else is stored."""
 
 from msgspec.structs import replace
 from starlette.requests import Request

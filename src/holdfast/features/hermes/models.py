@@ -1,4 +1,4 @@
-"""hermes' routes about what runs use: toolsets, models, and the model and system prompt of a session."""
+"""Routes of hermes about toolsets and models, and to choose the model of a session."""
 
 from starlette.requests import Request
 from starlette.responses import Response

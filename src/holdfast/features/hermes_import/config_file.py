@@ -150,9 +150,10 @@ def _target(target: TakenTarget) -> Iterator[str]:
         yield f"context_window = {target.context_window}"
     if target.headers:
         yield f"headers = {{ {', '.join(f'{_toml(k)} = {_toml(v)}' for k, v in target.headers.items())} }}"
-    if target.patience:
-        pairs = (f"{key} = {json.dumps(value)}" for key, value in target.patience.items())
-        yield f"patience = {{ {', '.join(pairs)} }}"
+    for name, table in (("patience", target.patience), ("retry", target.retry)):
+        if table:
+            pairs = (f"{key} = {json.dumps(value)}" for key, value in table.items())
+            yield f"{name} = {{ {', '.join(pairs)} }}"
 
 
 def _keys(target: TakenTarget) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 import yaml
 
-from holdfast.config.environment import Layers, put_hermes_patience
+from holdfast.config.environment import Layers, put_hermes_targets
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
 from holdfast.config.toml import parse_toml
 from holdfast.config.value_formats import is_loopback
@@ -74,6 +74,7 @@ class TakenTarget:
     context_window: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     patience: Mapping[str, object] = field(default_factory=dict[str, object])
+    retry: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +373,14 @@ def _resolved(value: object, environ: Mapping[str, str]) -> str:
 def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     """hermes-agent's options from .env, applied to the targets that they concern."""
     layers = Layers()
-    tables: list[dict[str, object]] = [{"wire": target.wire} for target in taken.targets]
+    tables: list[dict[str, object]] = [
+        {"wire": one.wire, "base_url": one.base_url, "patience": dict(one.patience)} for one in taken.targets
+    ]
     layers.tree["targets"] = tables
-    taken.problems += put_hermes_patience(layers, environ)
+    taken.problems += put_hermes_targets(layers, environ)
     for index, table in enumerate(tables):
-        if patience := _table(table.get("patience")):
-            taken.targets[index] = replace(taken.targets[index], patience=patience)
+        patience, retry = _table(table.get("patience")), _table(table.get("retry"))
+        taken.targets[index] = replace(taken.targets[index], patience=patience, retry=retry)
 
 
 def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
