@@ -10,4 +10,4 @@ from pathlib import Path
 if __name__ == "__main__":
     tests = Path(__file__).parents[1] / "tests"
     sys.path.insert(0, str(tests))
-    runpy.run_path(str(tests / "channels" / "campaign.py"), run_name="__main__")
+    runpy.run_path(str(tests / "features" / "channels" / "campaign.py"), run_name="__main__")

@@ -1189,6 +1189,7 @@ export interface ChannelShown {
   readonly node?: string;
   readonly users?: readonly ChannelUserShown[];
   readonly chats?: number;
+  readonly home?: string;
   readonly awaited?: number;
   readonly undelivered?: number;
   readonly given_up?: number;
@@ -1223,6 +1224,15 @@ export interface ChannelTestIntended {
   readonly channel: string;
   readonly chat: string;
   readonly delivery: string;
+}
+
+/** A message to a chat and its delivery status. `unconfirmed` means that it may have arrived. */
+export interface ChannelMessageShown {
+  readonly id: string;
+  readonly channel: string;
+  readonly chat: string;
+  readonly state: "pending" | "delivered" | "rejected" | "unconfirmed";
+  readonly why?: string;
 }
 
 /** The events of a channel, newest last. */

@@ -1111,6 +1111,7 @@ export interface DeliveryIntended {
   readonly format?: number;
   readonly head?: string;
   readonly removes?: boolean;
+  readonly file?: SentFile | null;
 }
 
 /** The delivery is being sent and may have arrived. `marked` adds a note that it may be a repeat. */
@@ -1294,6 +1295,14 @@ export interface ChannelModelChosen {
   readonly at_ms: number;
   readonly chat: string;
   readonly model?: string;
+}
+
+/** The channel's home chat was set. An empty chat means none. */
+export interface ChannelHomeChosen {
+  readonly type: "channel.home_chosen";
+  readonly at_ms: number;
+  readonly chat: string;
+  readonly by?: string;
 }
 
 /** An incoming update and its outcome. Updates with the same key are duplicates and ignored. */
@@ -1657,6 +1666,7 @@ export type AnyEvent =
   | ChannelUserRevoked
   | ChannelChatBound
   | ChannelModelChosen
+  | ChannelHomeChosen
   | ChannelUpdateLogged
   | ChannelResultRequested
   | ChannelMessageClosed

@@ -127,6 +127,7 @@ type InOtherLogs =
   | e.ChannelModelChosen
   | e.ChannelUpdateLogged
   | e.ChannelResultRequested
+  | e.ChannelHomeChosen
   | e.ChannelMessageClosed
   | e.HookDelivered
   | e.TriggerCreated

@@ -34,7 +34,7 @@ from holdfast.features.channels.losses import loss_notices
 from holdfast.features.channels.outbox import no_notices
 from holdfast.features.channels.owner import Accept, ChatPlatform, OpenPlatform, own_channel
 from holdfast.features.channels.state import code_digest
-from holdfast.features.channels.telegram.channel import open_telegram_channel
+from holdfast.features.channels.telegram.channel import open_channel
 from holdfast.features.channels.telegram.html import telegram_html
 from holdfast.features.channels.texts import NO_ANSWER, button_data
 from holdfast.folds.inputs import SessionMessage
@@ -199,7 +199,7 @@ async def check_a_channel_that_failed_is_not_shown_as_connected(own: Callable[..
             await log.append(ChannelConnected(at_ms=1, account="x"))
             raise RuntimeError("nobody foresaw this")
 
-        async with open_telegram_channel(deps, options, log) as platform:
+        async with open_channel(deps, options, log) as platform:
             yield replace(platform, connect=connect)
 
     async with FakeTelegram() as telegram, ChaosServer() as chaos, process(chaos) as world:

@@ -60,6 +60,13 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Literal["off", "mention", "all"],
         doc("Group messages that the agent answers: none, those that mention it, or all."),
     ] = "mention"
+    home: Annotated[
+        str,
+        doc(
+            'Chat that gets results for the channel itself, such as `deliver = ["tg"]`. If empty, the one in '
+            "which an approver sent /home."
+        ),
+    ] = ""
     workspace: Annotated[str, doc("Directory that the agent works in. If empty, the server's.", "path")] = ""
     target: Annotated[str, doc("Target that answers. If empty, the first.")] = ""
     instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""

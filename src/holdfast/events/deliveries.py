@@ -5,14 +5,15 @@ it.
 """
 
 from holdfast.events.bases import Input, OwnedEvent
+from holdfast.values import SentFile
 
 
 class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"):
     """A delivery is intended.
 
-    Either `body` has the text, or `message` selects content of the run's session: `answer`, `ending`,
-    `preview`, `file` or the id of a request. A session's text and files stay in its own log, and are deleted
-    with it.
+    Either `body` has the text or `file` is sent, or `message` selects content of the run's session: `answer`,
+    `ending`, `preview`, `file` or the id of a request. A session's text and files stay in its own log, and
+    are deleted with it.
     """
 
     chat: str
@@ -27,6 +28,7 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     format: int = 1  # how the text is converted and split
     head: str = ""  # the source, for a chat that didn't request it: the name of a trigger
     removes: bool = False  # delete the message of `edits`
+    file: SentFile | None = None
 
     @property
     def key(self) -> str:

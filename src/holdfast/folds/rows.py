@@ -288,6 +288,8 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
             names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
             names += [event.blob] if event.blob else []
             names += [event.sent.blob] if event.sent is not None else []
+        case e.DeliveryIntended(file=file):
+            names = [file.blob] if file is not None else []
         case e.ChildEnded():
             names = [event.blob] if event.blob else []
         case e.ClientToolsAnswered():

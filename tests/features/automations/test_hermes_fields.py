@@ -47,7 +47,8 @@ def test_what_has_no_meaning_here_is_said_and_the_rest_is_kept() -> None:
     job: dict[str, Any] = {
         "prompt": "Say {{x}}",
         "schedule": "every 1h",
-        "deliver": "telegram",
+        "deliver": "telegram:-5:17, origin, signal:1",
+        "origin": {"platform": "slack", "chat_id": "D1"},
         "skills": ["a", "B c"],
         "skill": "a",
         "repeat": {"times": 5, "completed": 3},
@@ -56,9 +57,10 @@ def test_what_has_no_meaning_here_is_said_and_the_rest_is_kept() -> None:
     settings = settings_of(job, now_ms=NOW_MS)
     assert (settings.name, settings.prompt) == ("Say {{x}}", "Say { {x}}")
     assert (settings.skills, settings.times) == (("a",), 2)
+    assert settings.deliver == ("telegram:-5/17", "slack:D1")
     assert [one.partition(":")[0] for one in differences(job)] == [
         "its script wasn't taken over",
-        "answers stay in the session",
+        "results can't go to 'signal",
         "the skill 'B c' has no valid name",
     ]
     assert differences({"deliver": "local", "repeat": None}) == []

@@ -22,6 +22,7 @@ from holdfast.features.automations.values import (
     OnWebhook,
     TriggerSettings,
 )
+from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.interfaces.journal import Fence, IdempotencyKey, Replayed, Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.postgres.tuning import PostgresTuning
@@ -40,7 +41,8 @@ async def node(chaos: ChaosServer, dsn: str, name: str) -> AsyncGenerator[World]
 
             async def own(trigger_id: str, fence: Fence) -> None:
                 deps = deps_of(store, SystemClock())
-                owner = TriggerOwner(trigger_id, fence, agent=deps, inbox=world.inbox)
+                folds = ChannelFolds()
+                owner = TriggerOwner(trigger_id, fence, agent=deps, inbox=world.inbox, channels=folds)
                 await owner.work()
 
             owning = asyncio.create_task(ClaimedLogs(store, SystemClock(), source=TRIGGER, own=own).run())

@@ -30,6 +30,7 @@ from holdfast.features.automations.values import (
     When,
 )
 from holdfast.features.channels.events import (
+    ChannelHomeChosen,
     ChannelResultRequested,
 )
 from holdfast.interfaces.ids import channel_log_id
@@ -247,7 +248,10 @@ async def test_a_chat_is_told_of_each_run_and_once_that_it_gave_up_though_the_pr
     await world.store.append(
         channel_log_id("telegram"), [e.SessionCreated(at_ms=AT_MS, epoch="e", source="channel")]
     )
-    await world.create(deliver=("telegram:7", "telegram:8", "nowhere:1"), failures_max=2)
+    # The home chat of one channel; the other has none.
+    home = ChannelHomeChosen(at_ms=AT_MS, chat="8", by="7")
+    await world.store.append(channel_log_id("telegram"), [home])  # pyright: ignore[reportArgumentType]
+    await world.create(deliver=("telegram:7", "telegram", "nowhere:1", "nowhere"), failures_max=2)
     world.start()
     await world.pass_s(61)
     world.outcome = "failed"

@@ -24,6 +24,7 @@ from holdfast.features.automations.values import (
     EveryTimes,
     TriggerSettings,
 )
+from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Fence, Record, Store
 from holdfast.interfaces.tool import Tool
@@ -157,7 +158,9 @@ class TriggerWorld:
         tools.put("shell", [self.shell] if self.shell else [])
         deps = deps_of(store, self.clock, tools=tools)
         inbox = Inbox(store, Supervisor(deps), self.clock)
-        owner = self.kind(self.trigger_id, Fence(self.disk.fence), agent=deps, inbox=inbox)
+        owner = self.kind(
+            self.trigger_id, Fence(self.disk.fence), agent=deps, inbox=inbox, channels=ChannelFolds()
+        )
         self.task = asyncio.create_task(owner.work())
 
     async def stop(self) -> None:

@@ -24,7 +24,7 @@ from holdfast.features.channels.events import (
 )
 from holdfast.features.channels.incoming import ButtonPress, ChatFile, PlatformMessage
 from holdfast.features.channels.owner import OWNER_FAILED, OWNER_HINT, Accept, ChatPlatform, own_channel
-from holdfast.features.channels.telegram.channel import open_telegram_channel
+from holdfast.features.channels.telegram.channel import open_channel
 from holdfast.features.channels.texts import FILE_LOST, NOT_ACCEPTED
 from holdfast.runner.inbox import Inbox, IncomingMessage, OnceFor
 
@@ -186,7 +186,7 @@ async def test_an_owner_that_fails_says_so_on_the_log_and_begins_again() -> None
                 await log.append(connected)
                 raise RuntimeError("nobody foresaw this")
 
-            async with open_telegram_channel(deps, options, log) as platform:
+            async with open_channel(deps, options, log) as platform:
                 yield replace(platform, connect=connect)
 
         async with channel(world, options):

@@ -52,12 +52,41 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             code, out, _ = await said_by(tmp_path, "test", "tg", "999")
             assert code != 0
             assert out == "Not delivered: Bad Request: chat not found.\n"
+            await sends(tmp_path, telegram)
             _, out, _ = await said_by(tmp_path, "log", "tg")
             assert re.search(r"! +rejected +999 +Bad Request: chat not found", out)
             assert re.search(r"person allowed +7 +User 7 as approver with a code", out)
             code, _, hint = await said_by(tmp_path, "log", "other")
             assert code != 0
             assert "No channel has this name" in hint
+
+
+async def sends(folder: Path, telegram: FakeTelegram) -> None:
+    """P14: a message and a file are sent once, to known chats, and the exit code tells the result."""
+
+    async def sent(*words: str) -> tuple[int, str, str]:
+        ended = await command(folder, "send", *words)
+        return ended.code, ended.out, ended.err
+
+    before, long = len(telegram.world.chat(OWNER).texts()), "word " * 1_500
+    for _ in range(2):
+        assert await sent(f"tg:{OWNER}", "**Hi**", "--id", "one") == (0, "Delivered.\n", "")
+    code, _, hint = await sent(f"tg:{OWNER}", "Other", "--id", "one")
+    assert (code, "was used for a different request" in hint) == (1, True)
+    code, _, hint = await sent("tg:999", "Hi")
+    assert (code, "doesn't know the chat '999'" in hint) == (1, True)
+    code, _, hint = await sent("telegram", "Hi")
+    assert (code, "The channel 'tg' has no home chat. Send /home" in hint) == (1, True)
+    telegram.world.say(OWNER, "/home")
+    await until(telegram, lambda: "now arrive in this chat" in telegram.world.chat(OWNER).texts()[-1])
+    (folder / "a.txt").write_text("abc")
+    assert (await sent("telegram", long, "--file", str(folder / "a.txt")))[:2] == (0, "Delivered.\n")
+    texts = telegram.world.chat(OWNER).texts()[before:]
+    assert (texts[0], len(texts), len("".join(texts[2:4]).split())) == ("Hi", 4, 1_500)
+    (document,) = [one.parameters["document"] for one in telegram.world.done("sendDocument")]
+    assert document == ("a.txt", b"abc")
+    code, _, hint = await sent("tg", "")
+    assert (code, "Nothing to send" in hint) == (1, True)
 
 
 async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) -> None:
@@ -77,7 +106,10 @@ async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) 
         assert code != 0
         assert "No server is running this channel" in out
         assert "No server is running this channel" in (await said_by(tmp_path, "pair", "tg"))[2]
+        ended = await command(tmp_path, "send", f"tg:{ME}", "Later")
+        assert (ended.code, "it's sent when you start" in ended.err) == (4, True)
         async with serving(tmp_path):
             telegram.world.say(ME, "again")
-            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 2)
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 3)
+        assert "Later" in telegram.world.chat(ME).texts()
         assert "It works" not in str(telegram.world.chat(ME).texts()), "what was refused isn't sent later"

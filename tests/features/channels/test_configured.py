@@ -26,6 +26,7 @@ name = "tg"
 kind = "telegram"
 token = "{token}"
 base_url = "{url}"
+home = "42"
 """
 SLACK = """
 [[channels]]
@@ -58,15 +59,25 @@ async def test_a_person_pairs_talks_and_is_revoked_over_http(tmp_path: Path) -> 
             await world.changed.until(lambda: len(world.chat(ME).texts()) == 2)
             (shown,) = await ChannelCalls(client).list()
             assert (shown.state, shown.account, shown.kind) == ("connected", "holdfast_bot", "telegram")
+            assert shown.home == "42"
             assert [(user.user, user.role) for user in shown.users] == [(str(ME), "approver")]
             sent = await ChannelCalls(client).test("tg", str(ME))
             await world.changed.until(lambda: len(world.chat(ME).texts()) == 3)
             await ChannelCalls(client).allow("tg", "77", role="approver")
             await ChannelCalls(client).revoke("tg", "77")
             async with aiohttp.ClientSession(url) as http:
-                wanted = {"name": "daily", "prompt": "report", "every": "1d", "deliver": [f"tg:{ME}"]}
+                wanted = {"name": "daily", "prompt": "report", "every": "1d", "deliver": ["telegram"]}
                 made = await (await http.post("/api/triggers", json=wanted)).json()
-                assert made["deliver"] == [f"tg:{ME}"]
+                assert made["deliver"] == ["tg"], "its home chat, wherever that is when a run ends"
+                job = {
+                    "name": "j",
+                    "prompt": "p",
+                    "schedule": "every 1d",
+                    "deliver": "telegram,signal,origin",
+                }
+                made_job = (await (await http.post("/api/jobs", json=job)).json())["job"]
+                assert made_job["deliver"] == "tg"
+                assert len(made_job["differs"]) == 2
                 assert (await http.post(f"/api/triggers/{made['id']}/run", json={})).status < 300
                 stranger = await http.post("/api/triggers", json=wanted | {"deliver": ["tg:1"]})
                 assert stranger.status == 400

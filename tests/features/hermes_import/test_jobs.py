@@ -18,7 +18,14 @@ from holdfast.features.hermes_import.command import import_hermes
 from stores import SqliteStore
 
 JOBS = [
-    {"id": "a1", "name": "news", "prompt": "News?", "schedule": {"kind": "cron", "expr": "0 9 * * *"}},
+    {
+        "id": "a1",
+        "name": "news",
+        "script": "a.py",
+        "deliver": "telegram",
+        "prompt": "News?",
+        "schedule": {"kind": "cron", "expr": "0 9 * * *"},
+    },
     {"id": "b2", "prompt": "Check.", "schedule": {"kind": "interval", "minutes": 30}, "skills": ["web"]},
     {
         "id": "c3",
@@ -42,6 +49,8 @@ def test_cron_jobs_become_paused_triggers_and_what_differs_is_listed(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "cron").mkdir()
+    (home / "scripts").mkdir()
+    (home / "scripts" / "a.py").write_text("print(1)\n")
     (home / "cron" / "jobs.json").write_text(json.dumps({"jobs": JOBS}))
     assert import_hermes(None, {}, how="try") == 0
     assert "trigger 'news': cron 0 9 * * * (UTC), paused; its times are in UTC" in capsys.readouterr().out
@@ -53,6 +62,10 @@ def test_cron_jobs_become_paused_triggers_and_what_differs_is_listed(
     assert "cron job 'empty': the prompt is missing" in said
     found = asyncio.run(triggers(data_dir(home)))
     assert all(one.is_paused for one in found)
+    assert {(one.settings.script, one.settings.deliver) for one in found if one.settings} == {
+        ("python3 - <<'END_OF_SCRIPT'\nprint(1)\nEND_OF_SCRIPT", ("telegram",)),
+        ("", ()),
+    }
     assert {one.settings.skills for one in found if one.settings} == {(), ("web",)}
     assert {one.settings.when for one in found if one.settings} == {
         CronTimes(expression="0 9 * * *"),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from holdfast.features.automations.schedules import BadSchedule
 from holdfast.features.automations.times import WhenFields, iso, seconds_of, when_of
@@ -14,14 +14,17 @@ from holdfast.features.automations.values import (
     TriggerSettings,
     When,
 )
+from holdfast.features.channels.deps import Kind
 
 # Fields of a job that mean nothing here, and what to do instead.
 WITHOUT_MEANING: Mapping[str, str] = {
     "script": "its script wasn't taken over: add it with `holdfast triggers edit NAME --script COMMAND`",
     "provider": "the provider is that of the default target",
     "base_url": "the address is that of the target",
-    "deliver": "answers stay in the session: name a chat with --deliver",
 }
+
+
+_PLATFORMS = frozenset(get_args(Kind))
 
 
 def schedule_when(schedule: object, *, now_ms: int, zone: str = "UTC") -> When:
@@ -63,7 +66,8 @@ def _hermes_seconds(text: str) -> float:
 
 def differences(job: Mapping[str, Any]) -> list[str]:
     """Return the differences of a job here."""
-    found = [why for field, why in WITHOUT_MEANING.items() if (value := job.get(field)) and value != "local"]
+    found = [why for field, why in WITHOUT_MEANING.items() if job.get(field)]
+    found += [f"results can't go to {place!r}" for place in _places(job) if not _is_place(place)]
     found += [
         f"the skill {name!r} has no valid name" for name in _skills(job) if not SKILL_NAME.fullmatch(name)
     ]
@@ -84,7 +88,33 @@ def settings_of(job: Mapping[str, Any], *, now_ms: int) -> TriggerSettings:
         when=schedule_when(job.get("schedule"), now_ms=now_ms),
         skills=skills_of(job),
         times=times_of(job.get("repeat")),
+        deliver=places_of(job),
     )
+
+
+def places_of(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the chats that its results go to, as far as there are channels for their platforms."""
+    return tuple(place for place in _places(job) if _is_place(place))
+
+
+def _places(job: Mapping[str, Any]) -> list[str]:
+    """Return its places as CHANNEL or CHANNEL:CHAT; `origin` is the chat in which it was created."""
+    given = job.get("deliver")
+    names = given.split(",") if isinstance(given, str) else cast("list[object]", given or ())
+    found: list[str] = []
+    for name in names:
+        place = str(name).strip()
+        origin = job.get("origin")
+        if place == "origin" and isinstance(origin, Mapping):
+            table = cast("Mapping[str, object]", origin)
+            place = f"{table.get('platform')}:{table.get('chat_id')}"
+        channel, colon, chat = place.partition(":")
+        found.append(f"{channel}{colon}{chat.replace(':', '/')}" if place != "local" else "")
+    return [place for place in dict.fromkeys(found) if place]
+
+
+def _is_place(place: str) -> bool:
+    return place.partition(":")[0] in _PLATFORMS
 
 
 def skills_of(job: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Triggers as the jobs of hermes-agent, for its clients."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from holdfast.features.automations.events import (
 )
 from holdfast.features.automations.hermes_fields import (
     differences,
+    places_of,
     schedule_text,
     schedule_when,
     settings_of,
@@ -44,6 +46,7 @@ from holdfast.features.automations.values import (
     TriggerSettings,
     new_trigger_id,
 )
+from holdfast.features.channels.http.places import checked_places
 from holdfast.interfaces.ids import (
     is_automation,
     new_epoch,
@@ -79,7 +82,11 @@ class JobRoutes:
         now_ms, trigger_id = deps.clock.now_ms(), new_trigger_id()
         job = _given(wanted)
         try:
-            settings = replace(settings_of(job, now_ms=now_ms), model=await self._model(wanted))
+            settings = replace(
+                settings_of(job, now_ms=now_ms),
+                model=await self._model(wanted),
+                deliver=await self._deliver(wanted),
+            )
         except BadSchedule as error:
             raise bad_schedule(error) from error
         await self._check(settings, now_ms)
@@ -98,10 +105,20 @@ class JobRoutes:
         names, known = await models_of(self._deps)
         return wanted.model if wanted.model and (wanted.model in known or not names) else ""
 
+    async def _deliver(self, wanted: JobRequest) -> tuple[str, ...]:
+        """Return the known places among those of the job."""
+        found: list[str] = []
+        for place in places_of(_given(wanted)):
+            with suppress(Problem):
+                found += await checked_places(self._deps, [place])
+        return tuple(found)
+
     async def _differs(self, wanted: JobRequest) -> tuple[str, ...]:
         found = differences(_given(wanted))
         if wanted.model and not await self._model(wanted):
             found.append(f"unknown target {wanted.model[:100]!r}: using the default")
+        if len(places := places_of(_given(wanted))) != len(await self._deliver(wanted)):
+            found.append(f"unknown chats are left out of {', '.join(places)[:200]!r}")
         return tuple(found)
 
     async def _check(self, settings: TriggerSettings, now_ms: int) -> None:
@@ -125,6 +142,8 @@ class JobRoutes:
         }
         if wanted.skills is not None:
             changes["skills"] = skills_of(_given(wanted))
+        if wanted.deliver is not None:
+            changes["deliver"] = await self._deliver(wanted)
         if wanted.repeat is not None:
             changes["times"] = times_of(wanted.repeat)
         if wanted.model:

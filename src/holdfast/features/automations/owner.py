@@ -45,7 +45,8 @@ from holdfast.features.automations.values import (
 from holdfast.features.channels.events import (
     ChannelResultRequested,
 )
-from holdfast.interfaces.ids import delivery_place
+from holdfast.features.channels.http.folds import ChannelFolds
+from holdfast.features.channels.http.places import resolved_place
 from holdfast.interfaces.journal import (
     Declined,
     Fence,
@@ -104,18 +105,22 @@ async def _noted(notes: Notes, trigger_id: str) -> Trigger:
 
 async def own(trigger_id: str, fence: Fence, deps: RouteDeps) -> None:
     """Fire the trigger until it's deleted or this node loses its log."""
-    await TriggerOwner(trigger_id, fence, agent=deps.agent, inbox=deps.inbox).work()
+    folds = deps.singleton(ChannelFolds)
+    await TriggerOwner(trigger_id, fence, agent=deps.agent, inbox=deps.inbox, channels=folds).work()
 
 
 class TriggerOwner:
     """Fires one trigger for as long as this node owns its log."""
 
-    def __init__(self, trigger_id: str, fence: Fence, *, agent: AgentDeps, inbox: Inbox) -> None:
+    def __init__(
+        self, trigger_id: str, fence: Fence, *, agent: AgentDeps, inbox: Inbox, channels: ChannelFolds
+    ) -> None:
         self._trigger_id = trigger_id
         self._fence = fence
         self._agent = agent
         self._store = agent.store
         self._inbox = inbox
+        self._channels = channels
         self._clock = agent.clock
         self._trigger = Trigger()
         self._changed = asyncio.Event()
@@ -215,8 +220,7 @@ class TriggerOwner:
             f"`holdfast triggers resume {self._trigger_id}` starts it again."
         )
         _log.warning("%s", text)
-        for place in settings.deliver:
-            log_id, chat = delivery_place(place)
+        for place, log_id, chat in await self._places(settings):
             # The place in the log tells this time from the next one, and the chat this one from others.
             message = f"gave_up.{self._trigger_id}.{self._trigger.last_seq}:{chat}"
             intended = e.DeliveryIntended(at_ms=self._clock.now_ms(), chat=chat, message=message, body=text)
@@ -278,8 +282,7 @@ class TriggerOwner:
 
     async def _deliver(self, settings: TriggerSettings, fire: TriggerFire) -> None:
         """Subscribe the chats to the run's results and requests."""
-        for place in settings.deliver:
-            log_id, chat = delivery_place(place)
+        for place, log_id, chat in await self._places(settings):
             wanted = ChannelResultRequested(
                 at_ms=self._clock.now_ms(),
                 chat=chat,
@@ -293,6 +296,17 @@ class TriggerOwner:
             result = await self._store.append(log_id, [wanted], when=when, idempotency_key=once)
             if isinstance(result, Declined):
                 _log.warning("trigger %s: there is no channel for %s any more", self._trigger_id, place)
+
+    async def _places(self, settings: TriggerSettings) -> list[tuple[str, str, str]]:
+        """Return where results go: each place with its channel's log and its chat."""
+        found: list[tuple[str, str, str]] = []
+        for place in settings.deliver:
+            log_id, chat = await resolved_place(self._store, self._channels, place)
+            if chat:
+                found.append((place, log_id, chat))
+            else:
+                _log.warning("trigger %s: the channel %s has no home chat", self._trigger_id, place)
+        return found
 
     async def _delivered(self, blob: str) -> Delivered | None:
         if not blob:

@@ -21,7 +21,7 @@ from holdfast.features.automations.values import (
     TriggerSettings,
     When,
 )
-from holdfast.features.channels.http.routes import checked_places
+from holdfast.features.channels.http.places import checked_places
 from holdfast.policy.tool_names import SKILL
 from holdfast.safe_text import safe_line
 from holdfast.server.access.request_secrets import request_redactor

@@ -10,6 +10,6 @@ FEATURE = Feature(
     configured="configured:configured_channels",
     work="configured:run_channels",
     health="http.routes:health",
-    commands={"channels": "cli.commands:channels_app"},
+    commands={"channels": "cli.commands:channels_app", "send": "cli.commands:send"},
     doctor="cli.doctor:check_channels",
 )

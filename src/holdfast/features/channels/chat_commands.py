@@ -12,6 +12,7 @@ from holdfast.features.channels.cards import several
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelChatBound,
+    ChannelHomeChosen,
     ChannelModelChosen,
 )
 from holdfast.features.channels.modes import mode_command
@@ -33,6 +34,8 @@ STILL_AT_WORK = (
 )
 EARLIER = "The agent is still working on an earlier conversation in this chat."
 GONE = "This conversation was deleted. Your next message starts a new one."
+HOME = "Results that are sent to `{name}` now arrive in this chat."
+HOME_NOT_YOURS = "You don't have permission to choose where results arrive."
 NOTHING_YET = "No conversation yet. Send a message first."
 LINE_CHARS_MAX = 80
 LASTING = ("session", "always")  # arguments of /approve, after the id or instead of it
@@ -88,10 +91,18 @@ class ChatCommands:
                 return CommandDone(help_text())
             case "model":
                 return self._model(who.chat, rest)
+            case "home":
+                return self._home(who)
             case "approve" | "deny":
                 return CommandDone(await self._decide(name, rest, who))
             case _:
                 return await self._about_session(command, who, once=once)
+
+    def _home(self, who: Answerer) -> CommandDone:
+        if not self._asks.is_approver(who):
+            return CommandDone(HOME_NOT_YOURS)
+        chosen = ChannelHomeChosen(at_ms=self._deps.clock.now_ms(), chat=who.chat, by=who.user)
+        return CommandDone(HOME.format(name=self._options.name), (chosen,))
 
     def _model(self, chat: str, wanted: str) -> CommandDone:
         known = self._deps.models()

@@ -73,6 +73,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         allow=frozenset(channel.allow),
         approvers=frozenset(channel.approvers),
         groups=channel.groups,
+        home=channel.home,
         approvals=mode_named(channel.approvals),
         settings=RunSettings(
             model=channel.target,

@@ -3,8 +3,9 @@
 import dataclasses
 import hmac
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
@@ -23,6 +24,11 @@ from holdfast.values import ApprovalMode, Budget, RunSettings
 Kind: TypeAlias = Literal["telegram", "slack", "discord"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
+
+
+def platform_module(kind: str) -> Any:
+    """Import the module of a platform: `open_channel` opens it, `DIALECT` is its format. Blocks."""
+    return import_module(f"holdfast.features.channels.{kind}.channel")
 
 
 def hook_url(public_url: str, channel: str) -> str:
@@ -55,6 +61,7 @@ class ChannelOptions(Struct, frozen=True, kw_only=True):
     approvers: frozenset[str] = frozenset()
     groups: Groups = "mention"
     settings: RunSettings = field(default_factory=RunSettings)  # of its runs
+    home: str = ""  # the chat for results that name only the channel; empty: the one that /home chose
     approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
     file_bytes_max: int = FILE_BYTES_MAX
 

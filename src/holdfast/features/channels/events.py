@@ -67,6 +67,13 @@ class ChannelModelChosen(OwnedEvent, frozen=True, kw_only=True, tag="channel.mod
     model: str = ""
 
 
+class ChannelHomeChosen(OwnedEvent, frozen=True, kw_only=True, tag="channel.home_chosen"):
+    """The channel's home chat was set. An empty chat means none."""
+
+    chat: str
+    by: str = ""  # empty: the configuration
+
+
 class ChannelUpdateLogged(OwnedEvent, frozen=True, kw_only=True, tag="channel.update_taken"):
     """An incoming update and its outcome. Updates with the same key are duplicates and ignored."""
 
@@ -108,6 +115,7 @@ EVENTS: tuple[type[Event], ...] = (
     ChannelUserRevoked,
     ChannelChatBound,
     ChannelModelChosen,
+    ChannelHomeChosen,
     ChannelUpdateLogged,
     ChannelResultRequested,
     ChannelMessageClosed,

@@ -56,6 +56,8 @@ async def content_of(
     supervisor: Supervisor, intended: e.DeliveryIntended, *, text_format: PlatformFormat, outbox: Outbox
 ) -> Said:
     """Return the delivery's current content. The outbox shows what else is in its chat."""
+    if intended.file is not None:
+        return intended.file
     if intended.body:
         return Prose(with_heading(intended.head, intended.body), intended.part)
     view = await supervisor.view(intended.session_id)

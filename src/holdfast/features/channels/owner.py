@@ -13,6 +13,7 @@ from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelFailed,
+    ChannelHomeChosen,
 )
 from holdfast.features.channels.incoming import Arrival
 from holdfast.features.channels.intake import ChannelIntake, Platform
@@ -55,6 +56,8 @@ async def own_channel(
     log = ChannelLog(deps.store, options.log_id, fence)
     await log.catch_up()
     try:
+        if options.home != log.state.configured_home:
+            await log.append(ChannelHomeChosen(at_ms=deps.clock.now_ms(), chat=options.home))
         with deps.endpoints.held(log.log_id):
             await _own(deps, options, log, open_platform)
     except Exception as error:

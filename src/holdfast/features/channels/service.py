@@ -4,18 +4,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from holdfast import events as e
-from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, Kind
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, platform_module
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew
 from holdfast.journal.retrying_append import PASSING
 from holdfast.runner.claimed_logs import RETRY_S, ClaimedLogs
 from holdfast.values import CHANNEL
-
-if TYPE_CHECKING:
-    from holdfast.features.channels.owner import OpenPlatform
 
 _log = logging.getLogger(__name__)
 
@@ -63,21 +59,5 @@ class Channels:
             await asyncio.to_thread(import_module, "holdfast.features.channels.owner")
             from holdfast.features.channels.owner import own_channel
 
-            await own_channel(self._deps, options, fence, open_platform=_opener(options.kind))
-
-
-def _opener(kind: Kind) -> "OpenPlatform":
-    """Return a platform's factory. Imported lazily, because it takes a while."""
-    match kind:
-        case "telegram":
-            from holdfast.features.channels.telegram.channel import open_telegram_channel
-
-            return open_telegram_channel
-        case "slack":
-            from holdfast.features.channels.slack.channel import open_slack_channel
-
-            return open_slack_channel
-        case "discord":
-            from holdfast.features.channels.discord.channel import open_discord_channel
-
-            return open_discord_channel
+            platform = await asyncio.to_thread(platform_module, options.kind)
+            await own_channel(self._deps, options, fence, open_platform=platform.open_channel)

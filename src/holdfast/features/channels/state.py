@@ -14,6 +14,7 @@ from holdfast.features.channels.events import (
     ChannelCodeTried,
     ChannelConnected,
     ChannelFailed,
+    ChannelHomeChosen,
     ChannelMessageClosed,
     ChannelModelChosen,
     ChannelResultRequested,
@@ -83,6 +84,8 @@ class ChannelState(Struct):
     sessions: dict[str, str] = field(default_factory=dict[str, str])  # chat -> its session now
     chats: dict[str, str] = field(default_factory=dict[str, str])  # session -> its chat, also earlier ones
     bound: dict[str, int] = field(default_factory=dict[str, int])  # chat -> how many sessions it had
+    home: str = ""  # the chat for results that name only the channel
+    configured_home: str = ""
     models: dict[str, str] = field(default_factory=dict[str, str])
     accepted: dict[tuple[str, str], AcceptedMessage] = field(
         default_factory=dict[tuple[str, str], AcceptedMessage]
@@ -186,6 +189,12 @@ def _model_chosen(state: ChannelState, event: ChannelModelChosen) -> None:
     state.models[event.chat] = event.model
 
 
+def _home_chosen(state: ChannelState, event: ChannelHomeChosen) -> None:
+    state.home = event.chat
+    if not event.by:
+        state.configured_home = event.chat
+
+
 def _update_taken(state: ChannelState, seq: int, event: ChannelUpdateLogged) -> None:
     _remember(state.keys, event.key, None, count_max=KEYS_MAX)
     if event.became == "refused":
@@ -243,6 +252,7 @@ _STEPS: Mapping[type[e.Event], Callable[[ChannelState, Any], None]] = MappingPro
         ChannelUserRevoked: _user_revoked,
         ChannelChatBound: _chat_bound,
         ChannelModelChosen: _model_chosen,
+        ChannelHomeChosen: _home_chosen,
         ChannelResultRequested: _result_wanted,
         ChannelMessageClosed: _message_settled,
     }

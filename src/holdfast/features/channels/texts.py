@@ -38,6 +38,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "queue": "List queued messages",
         "model": "Show or choose the model",
         "mode": "Show or set the permission mode",
+        "home": "Send results to this chat",
         "approve": "Approve a request",
         "deny": "Deny a request",
         "retry": "Run the last message again",

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.features.automations.events import (
@@ -30,6 +31,8 @@ from holdfast.redaction import Redactor
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 JOBS_MAX = 1_000
+SCRIPT_CHARS_MAX = 10_000
+_END = "END_OF_SCRIPT"
 ZONE = "its times are in UTC; to change this, run `holdfast triggers edit NAME --zone ZONE`"
 
 
@@ -67,7 +70,7 @@ def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
         return found
     for job in _jobs_in(table):
         try:
-            found.jobs.append(_job(job, now_ms))
+            found.jobs.append(_job(job, now_ms, script=_script(home, job)))
         except (BadSchedule, ValueError) as error:
             found.problems.append(f"cron job {str(job.get('name') or job.get('id'))[:100]!r}: {error}")
     return found
@@ -81,8 +84,24 @@ def _jobs_in(table: Any) -> Iterator[Mapping[str, Any]]:
             yield cast("dict[str, Any]", item)
 
 
-def _job(job: Mapping[str, Any], now_ms: int) -> HermesJob:
-    settings = settings_of(job, now_ms=now_ms)
+def _script(home: Path, job: Mapping[str, Any]) -> str:
+    """Return the script with its whole text, because the sandbox hides the home folder."""
+    name = str(job.get("script") or "")
+    if not name:
+        return ""
+    path = home / "scripts" / name
+    try:
+        text = read_home_file(home, path, bytes_max=SCRIPT_CHARS_MAX).decode().strip()
+    except (OSError, ValueError):
+        return ""
+    if path.suffix in {".sh", ".bash"}:
+        return text
+    return f"python3 - <<'{_END}'\n{text}\n{_END}" if path.suffix == ".py" and _END not in text else ""
+
+
+def _job(job: Mapping[str, Any], now_ms: int, *, script: str) -> HermesJob:
+    settings = replace(settings_of(job, now_ms=now_ms), script=script)
+    job = {name: value for name, value in job.items() if name != "script" or not script}
     schedule = schedule_of(settings.when, anchor_ms=now_ms, zones=zone_named)
     if schedule is None or schedule.after(now_ms) is None:
         raise BadSchedule("its time has passed or never comes")

@@ -27,6 +27,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "channel.user_revoked": "person revoked",
         "channel.chat_bound": "conversation started",
         "channel.model_chosen": "model chosen",
+        "channel.home_chosen": "home chat chosen",
         "channel.update_taken": "received",
         "channel.result_wanted": "result requested",
         "channel.message_settled": "answered",

@@ -1,6 +1,6 @@
 """The client's calls for channels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.client.client import Client, in_path
 from holdfast.client.exchange import ClientRequest
@@ -8,6 +8,7 @@ from holdfast.features.channels.http.bodies import (
     ChannelHistory,
     ChannelList,
     ChannelLogEntry,
+    ChannelMessageShown,
     ChannelShown,
     ChannelTestIntended,
     ChannelUserChanged,
@@ -41,6 +42,16 @@ class ChannelCalls:
     async def test(self, name: str, chat: str) -> ChannelTestIntended:
         """Send a test message to a chat."""
         return await self._client.post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
+
+    async def send(self, name: str, message: Mapping[str, str], *, once: str) -> ChannelMessageShown:
+        """Queue a message or a file to a chat. With the same `once`, nothing is sent again."""
+        return await self._client.post(
+            f"{_channel(name)}/messages", dict(message), ChannelMessageShown, once=once
+        )
+
+    async def message(self, name: str, message_id: str) -> ChannelMessageShown:
+        """The delivery status of a message."""
+        return await self._client.get(f"{_channel(name)}/messages/{in_path(message_id)}", ChannelMessageShown)
 
     async def log(self, name: str) -> Sequence[ChannelLogEntry]:
         """The newest events of a channel."""

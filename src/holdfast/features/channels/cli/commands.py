@@ -1,5 +1,6 @@
 """The commands for chat platforms, as the program knows them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -80,6 +81,39 @@ def channels_log(
     from holdfast.features.channels.cli.actions import show_log
 
     raise typer.Exit(show_log(_flags(data_dir, config), name, form="json" if as_json else "text"))
+
+
+def send(
+    chat: Annotated[
+        str,
+        typer.Argument(metavar="CHAT", help="CHANNEL:CHAT, such as tg:123, or CHANNEL for its home chat."),
+    ],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Text, as Markdown. - reads it from stdin.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="File to send, of up to 16 MB.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Id of the message. A repeated ID sends nothing again."),
+    ] = None,
+    within: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long to wait for the delivery. 0 only queues it.")
+    ] = 30.0,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Send a message or a file to a chat of a channel.
+
+    Exit codes: 0 delivered, 1 not delivered, 2 usage error, 4 queued. A running server keeps retrying.
+    """
+    from holdfast.features.channels.cli.sending import ToSend, send_message
+
+    if text == "-":
+        text = typer.get_text_stream("stdin").read()
+    wanted = ToSend(chat, text or "", file, key or "", within)
+    raise typer.Exit(send_message(_flags(data_dir, config), wanted))
 
 
 def _flags(data_dir: str | None, config: str | None) -> dict[str, object]:

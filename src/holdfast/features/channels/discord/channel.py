@@ -31,7 +31,7 @@ TYPING_ANSWER_S = 10.0
 
 
 @asynccontextmanager
-async def open_discord_channel(
+async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one bot, until the block ends."""

@@ -25,6 +25,26 @@ class ChannelTestRequest(msgspec.Struct):
     chat: ShortText
 
 
+class ChannelMessageRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body of POST /api/channels/{name}/messages: a text, a file, or both."""
+
+    chat: Annotated[str, msgspec.Meta(description="Default: the channel's home chat.", max_length=500)] = ""
+    text: Annotated[str, msgspec.Meta(description="Markdown.", max_length=100_000)] = ""
+    blob: Annotated[str, msgspec.Meta(description="A file of up to 16 MB from POST /api/blobs.")] = ""
+    name: Annotated[str, msgspec.Meta(description="Name of the file.", max_length=255)] = "file"
+    media_type: Annotated[str, msgspec.Meta(max_length=255)] = "application/octet-stream"
+
+
+class ChannelMessageShown(ResponseBody, frozen=True, kw_only=True):
+    """A message to a chat and its delivery status. `unconfirmed` means that it may have arrived."""
+
+    id: str
+    channel: str
+    chat: str
+    state: Annotated[str, one_of("pending", "delivered", "rejected", "unconfirmed")]
+    why: str = ""  # it isn't delivered
+
+
 class ChannelUserShown(ResponseBody, frozen=True):
     """A person with access."""
 
@@ -49,6 +69,7 @@ class ChannelShown(ResponseBody, frozen=True):
     node: str = ""
     users: tuple[ChannelUserShown, ...] = ()
     chats: int = 0
+    home: str = ""  # the chat for results that name only the channel
     awaited: int = 0  # unanswered messages
     undelivered: int = 0
     given_up: int = 0  # unconfirmed deliveries

@@ -1,6 +1,6 @@
 """Operations on channels."""
 
-from holdfast.api.operation import NO_KEY, Operation
+from holdfast.api.operation import NO_KEY, ONCE, Operation
 from holdfast.features.channels.http import bodies as channels
 
 _NOT_FOUND = {404: "channel_not_found"}
@@ -63,6 +63,33 @@ OPERATIONS: tuple[Operation, ...] = (
         responses={202: channels.ChannelTestIntended},
         errors=_BAD | _NOT_FOUND,
         needs_request=True,
+    ),
+    Operation(
+        "POST",
+        "/api/channels/{name}/messages",
+        "channels.send",
+        tag="Server",
+        summary="Send a message or a file to a known chat. A repeated Idempotency-Key sends nothing again.",
+        scopes=("admin",),
+        request=channels.ChannelMessageRequest,
+        responses={202: channels.ChannelMessageShown},
+        errors={
+            400: "invalid_request, invalid_json, unknown_chat, no_home_chat, blob_not_found",
+            404: "channel_not_found",
+            409: "idempotency_key_conflict",
+        },
+        needs_request=True,
+        headers=ONCE,
+    ),
+    Operation(
+        "GET",
+        "/api/channels/{name}/messages/{message_id}",
+        "channels.message",
+        tag="Server",
+        summary="Show the delivery status of a message.",
+        scopes=("admin",),
+        responses={200: channels.ChannelMessageShown},
+        errors={404: "channel_not_found, message_not_found"},
     ),
     Operation(
         "GET",

@@ -1,11 +1,10 @@
-"""Channels over HTTP: see them, let people in and out, and read what happened."""
+"""Channels over HTTP: list them, grant access, send messages, and read the log."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from yarl import URL
 
 from holdfast import events as e
 from holdfast.api.server import ChannelHealth
@@ -30,42 +29,34 @@ from holdfast.features.channels.http.bodies import (
 )
 from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.features.channels.http.history import log_entry
+from holdfast.features.channels.http.places import WEBHOOKS, configured_in, known_log
+from holdfast.features.channels.http.sent_messages import SentMessageRoutes
 from holdfast.features.channels.http.updates import ChannelDeliveryRoutes
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.features.channels.state import BY_CODE, ChannelState, code_digest
 from holdfast.interfaces.ids import (
     WEBHOOKS_LOG,
     channel_log_id,
-    delivery_place,
     is_user_id,
-    new_epoch,
     new_message_id,
     new_pairing_code,
 )
-from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
+from holdfast.interfaces.journal import IfSessionKnown
 from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.server.lazy_endpoints import RouteParts
-from holdfast.server.problems import Problem, bad_request
+from holdfast.server.problems import bad_request
 from holdfast.server.transport.bodies import decoded, json_response
-from holdfast.tools.web.addresses import UrlRefused
 from holdfast.values import CHANNEL
 
 CODE_S = 600
 HISTORY_MAX = 200
 PLACES_MAX = 20
-WEBHOOKS = "webhooks"
 UNKNOWN = ConfiguredChannel("")  # a channel that only its log knows
 NOBODY = "No server is running this channel"
 START = "Start `holdfast serve`."
 TEST = "This is a test from `holdfast channels test`. It works."
-
-
-def configured_in(deps: RouteDeps) -> Mapping[str, ConfiguredChannel]:
-    """Return the channels of the settings, by name."""
-    return deps.options.features.get("channels", {})
 
 
 async def health(deps: RouteDeps) -> Mapping[str, Any]:
@@ -102,6 +93,7 @@ async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> C
         node=place.owner,
         users=tuple(_people(state, configured)),
         chats=len(state.sessions),
+        home=state.home,
         awaited=len(state.awaited),
         undelivered=sum(1 for _ in state.outbox.open()),
         given_up=outcomes.count("given_up"),
@@ -140,49 +132,13 @@ def _word(state: ChannelState, kind: str) -> str:
     return "connected" if state.is_connected else "starting"
 
 
-async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, ...]:
-    """Validate delivery targets: chats as CHANNEL:CHAT, and https URLs; raises a Problem.
-
-    Only known chats are allowed, so that no one can message strangers.
-    """
-    if len(places) > PLACES_MAX:
-        raise bad_request(f"'deliver' can name up to {PLACES_MAX} chats", param="deliver")
-    for place in places:
-        log_id, chat = delivery_place(place)
-        if log_id == WEBHOOKS_LOG:
-            await _check_webhook(deps, chat)
-            continue
-        if await deps.store.session(log_id) is None:
-            known = ", ".join(sorted(configured_in(deps))) or "none"
-            name = place.partition(":")[0][:80]
-            text = f"'deliver' has the unknown channel {name!r}. Available channels: {known}"
-            raise bad_request(text, param="deliver")
-        state = await deps.singleton(ChannelFolds).state(deps.store, log_id)
-        if chat not in state.sessions and chat not in state.users:
-            raise bad_request(
-                f"'deliver' has the unknown chat {place[:80]!r}. Use CHANNEL:CHAT, such as tg:123; "
-                "`holdfast channels log` shows the chats",
-                param="deliver",
-            )
-    return tuple(dict.fromkeys(places))
-
-
-async def _check_webhook(deps: RouteDeps, address: str) -> None:
-    """Raise a Problem for an address that results can't be posted to; else there is an outbox for them."""
-    try:
-        HttpsOnly().insist_on_url(URL(address))
-    except (UrlRefused, ValueError) as error:
-        raise bad_request(f"'deliver' has an invalid URL: {error}", param="deliver") from error
-    now_ms = deps.clock.now_ms()
-    created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=CHANNEL, title=WEBHOOKS)
-    await deps.store.append(WEBHOOKS_LOG, [created], when=[IfSessionNew()])
-
-
 class ChannelRoutes:
     """The routes under /api/channels."""
 
     def __init__(self, parts: RouteParts) -> None:
         self._deps = parts.deps
+        sent = SentMessageRoutes(parts.deps)
+        self.send, self.message = sent.send, sent.message
         self.deliver = ChannelDeliveryRoutes(parts.deps, configured_in(parts.deps)).deliver
 
     async def list(self, request: Request) -> Response:
@@ -194,7 +150,11 @@ class ChannelRoutes:
         """POST /api/channels/{name}/pair."""
         deps = self._deps
         await decoded(request, deps.limits, PairRequest)
-        log_id, now_ms, code = await self._log_id(request), deps.clock.now_ms(), new_pairing_code()
+        log_id, now_ms, code = (
+            await self._log_id(request),
+            deps.clock.now_ms(),
+            new_pairing_code(),
+        )
         made = ChannelCodeCreated(
             at_ms=now_ms,
             digest=code_digest(log_id, code),
@@ -255,16 +215,7 @@ class ChannelRoutes:
 
     async def _log_id(self, request: Request) -> str:
         """The log of the channel that the request names; raises a Problem."""
-        name: str = request.path_params["name"]
-        log_id = channel_log_id(name)
-        if await self._deps.store.session(log_id) is None:
-            raise Problem(
-                404,
-                "No channel has this name. `holdfast channels list` shows all channels",
-                code="channel_not_found",
-                param="name",
-            )
-        return log_id
+        return await known_log(self._deps, request.path_params["name"])
 
     async def _append(self, log_id: str, event: Input) -> None:
         await self._deps.store.append(log_id, [event], when=[IfSessionKnown()])

@@ -24,7 +24,7 @@ SEEN_ON_CARD = frozenset({"Allowed", "Denied", "Answered"})
 
 
 @asynccontextmanager
-async def open_slack_channel(
+async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one app, until the block ends."""

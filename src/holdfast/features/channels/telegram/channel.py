@@ -27,7 +27,7 @@ class _FilePath(msgspec.Struct):
 
 
 @asynccontextmanager
-async def open_telegram_channel(
+async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one bot, until the block ends."""
