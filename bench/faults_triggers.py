@@ -11,4 +11,4 @@ from pathlib import Path
 if __name__ == "__main__":
     tests = Path(__file__).parents[1] / "tests"
     sys.path.insert(0, str(tests))
-    runpy.run_path(str(tests / "runner" / "trigger_campaign.py"), run_name="__main__")
+    runpy.run_path(str(tests / "features" / "automations" / "campaign.py"), run_name="__main__")

@@ -44,7 +44,7 @@ class ChannelCalls:
         return await self._client.post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
 
     async def send(self, name: str, message: Mapping[str, str], *, once: str) -> ChannelMessageShown:
-        """Queue a message or a file to a chat. With the same `once`, nothing is sent again."""
+        """Queue a message or a file to a chat. Repeating it with the same `once` sends nothing."""
         return await self._client.post(
             f"{_channel(name)}/messages", dict(message), ChannelMessageShown, once=once
         )
