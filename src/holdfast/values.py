@@ -12,6 +12,7 @@ BlobRef: TypeAlias = Annotated[str, "blob"]
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
 CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
+EVERY_SOURCE = "*"  # in settings: all sources of conversations that have no setting themselves
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 COMMAND_MARK = "!"  # how the message of a command that a person typed begins
@@ -24,6 +25,7 @@ WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 CHANNEL_SOURCES = frozenset({TELEGRAM, SLACK, DISCORD})  # chats on platforms, where others may read along
+CONVERSATIONS = frozenset({PAGE, CHAT, ONE_SHOT, "api", "hermes", AUTOMATION, *CHANNEL_SOURCES})
 RECALLED_SOURCES = frozenset({*PEOPLE_SOURCES, ONE_SHOT, "api"})  # the conversations that an agent can recall
 
 # The permission modes, strictest first: what runs without a person in one also runs in those after it.

@@ -112,6 +112,9 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
     await store.append("a", [e.SessionPinned(at_ms=9)])
     found = await store.sessions_to_purge(source="openai", before_ms=9)
     assert sorted(row.session_id for row in found) == ["d"], "what a person pinned is kept"
+    await store.append("f", [created(source="openai", at_ms=7)])
+    times = [await store.updated_ms(source="openai", nth=nth) for nth in (1, 3, 4)]
+    assert times == [9, 7, -1]
 
 
 async def test_an_answer_is_found_by_its_key_until_it_expires(store: Store) -> None:

@@ -32,6 +32,7 @@ from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
 from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 from holdfast.targets import UNSAMPLED_HOST, Wire
+from holdfast.values import CONVERSATIONS, EVERY_SOURCE, OPENAI, RELAY
 
 if TYPE_CHECKING:
     from holdfast.policy.approval_rules import ApprovalRule
@@ -149,6 +150,11 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
 
 
 def _address(server: ServerSettings) -> Iterator[ConfigIssue]:
+    for name in ("keep_sessions_days", "keep_sessions_max"):
+        for source in getattr(server, name):
+            if source not in {EVERY_SOURCE, OPENAI, RELAY, *CONVERSATIONS}:
+                known = ", ".join(sorted({OPENAI, RELAY, *CONVERSATIONS}))
+                yield ConfigIssue((name, source), f"is not a source; the sources are {known} and *")
     if server.tls_key and not server.tls_cert:
         yield ConfigIssue(("tls_cert",), "must not be empty while tls_key is set")
     if server.tls_cert and server.unix_socket:

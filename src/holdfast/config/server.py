@@ -214,6 +214,18 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "text itself is always kept."
         ),
     ] = 30
+    keep_sessions_days: Annotated[
+        dict[str, AtLeast1],
+        doc(
+            "How long to keep sessions after their last change, by source: `page`, `chat`, `run`, `api`, "
+            "`automation`, `telegram`, `slack`, `discord`, `hermes`, or `*` for the others. `openai` and "
+            "`relay` are 30 if unset. Pinned sessions and those with an open run stay."
+        ),
+    ] = {}
+    keep_sessions_max: Annotated[
+        dict[str, AtLeast1],
+        doc("How many sessions to keep, by source in the same way. The longest unchanged are deleted first."),
+    ] = {}
     spool_dir: Annotated[
         str,
         doc(

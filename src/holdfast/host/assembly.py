@@ -53,6 +53,7 @@ from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target, windows_of
+from holdfast.values import CONVERSATIONS, EVERY_SOURCE
 
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 _log = logging.getLogger(__name__)
-NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
+DAY_S = 86_400.0
+NO_LIMIT_S = 365 * DAY_S  # what a setting of 0 seconds means
 
 
 @asynccontextmanager
@@ -376,6 +378,7 @@ def _options(
 def limits_of(settings: Settings) -> Limits:
     """How much one client may send and hold."""
     limits = settings.server.limits
+    kept_s = {one: days * DAY_S for one, days in _by_source(settings.server.keep_sessions_days).items()}
     return Limits(
         body_bytes_max=limits.body_bytes_max,
         relayed_bytes_max=settings.relay.body_bytes_max,
@@ -387,5 +390,14 @@ def limits_of(settings: Settings) -> Limits:
         upload_bytes_per_day=limits.upload_bytes_per_day,
         unauthenticated_max=limits.unauthenticated_max,
         queued_runs_max=limits.queued_runs_max,
-        deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
+        sessions_kept_s={**Limits().sessions_kept_s, **kept_s},
+        sessions_max=_by_source(settings.server.keep_sessions_max),
+        deltas_kept_s=settings.server.keep_deltas_days * DAY_S,
     )
+
+
+def _by_source(given: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of all sources; `*` stands for those of conversations that aren't named."""
+    every = given.get(EVERY_SOURCE)
+    rest = {} if every is None else dict.fromkeys(CONVERSATIONS, every)
+    return rest | {source: number for source, number in given.items() if source != EVERY_SOURCE}

@@ -94,6 +94,10 @@ class Index(UsageSource, Protocol):
         """Sessions that wait to be purged, and unpinned ones of `source` not changed since then."""
         ...
 
+    async def updated_ms(self, *, source: str, nth: int) -> int:
+        """When the nth unpinned session of `source` changed, newest first; -1 if there are fewer."""
+        ...
+
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
         """Ids of sessions (not deleted) that can still be thinned for runs that ended before then."""
         ...

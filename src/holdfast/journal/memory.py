@@ -281,6 +281,19 @@ class MemoryStore(LogStore):
         ]
 
     @override
+    async def updated_ms(self, *, source: str, nth: int) -> int:
+        self._check_open()
+        found = sorted(
+            (
+                row.updated_ms
+                for row in self._disk.sessions.values()
+                if row.source == source and not row.pinned and not row.purge_at_ms
+            ),
+            reverse=True,
+        )
+        return found[nth - 1] if len(found) >= nth else -1
+
+    @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
         self._check_open()
         return self._disk.unthinned(before_ms)[:limit]

@@ -13,7 +13,7 @@ from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
-from holdfast.values import ApprovalMode
+from holdfast.values import OPENAI, RELAY, ApprovalMode
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
     from holdfast.models.call_deps import CallDeps
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # commands that only read keys load these options too, and ne
 
 
 MEBIBYTE = 1024 * 1024
+MONTH_S = 30 * 86_400.0
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
@@ -97,7 +98,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     live_after_s: float = 3.0
     live_every_s: float = 1.0
     undelete_s: float = 60.0
-    openai_sessions_kept_s: float = 30 * 86_400.0
+    # By source. Plain OpenAI clients and the relay start a session with each request.
+    sessions_kept_s: Mapping[str, float] = field(default_factory=lambda: {OPENAI: MONTH_S, RELAY: MONTH_S})
+    sessions_max: Mapping[str, int] = field(default_factory=dict[str, int])
     deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.codec import UnreadableEvent
@@ -12,9 +14,10 @@ from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import JournalError, Record, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart, LogEnd
-from serving import PATIENT, Setting, served, target_of
+from serving import PATIENT, Setting, limited, served, target_of
 from stores import MemoryStore
 from tables import for_each_row
 
@@ -310,3 +313,30 @@ async def test_no_blob_goes_before_the_events_of_an_earlier_life_are_there_that_
             await server.call("DELETE", "/api/sessions/s?now=true")
         assert "blobs" in store.looks
     await store.close()
+
+
+async def test_sessions_are_kept_by_age_and_number_of_their_source() -> None:
+    """P2: pinned sessions stay, those of other sources, and those with an open run."""
+    disk = MemoryDisk()
+    store = MemoryStore(disk)
+    now_ms = SystemClock().now_ms()
+    waiting = e.RunQueued(at_ms=1, run_id="r", message_id="m")
+    for session_id, source, age_days, more in (
+        ("old", "automation", 9, []),
+        ("pinned", "automation", 9, [e.SessionPinned(at_ms=1)]),
+        ("open", "automation", 9, [e.MessageAccepted(at_ms=1, message_id="m", text="hi"), waiting]),
+        ("young", "automation", 1, []),
+        ("page, old", "page", 9, []),
+        ("first", "api", 3, []),
+        ("second", "api", 2, []),
+        ("third", "api", 1, []),
+    ):
+        at_ms = now_ms - age_days * 86_400_000
+        await store.append(session_id, [e.SessionCreated(at_ms=at_ms, epoch="e", source=source), *more])
+    setting = limited(sessions_kept_s={"automation": 7 * 86_400.0}, sessions_max={"api": 2})
+    setting = replace(setting, runner=RunnerLimits(resume_runs="asked"))
+    ends = [aiter(store.follow(one, after=1)) for one in ("old", "first")]
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store, setting=setting):
+        for followed in ends:
+            assert [records async for records in followed] == []
+    assert sorted(disk.logs) == ["open", "page, old", "pinned", "second", "third", "young"]

@@ -92,6 +92,11 @@ class PostgresReader(Index):
         return [_session(row) for row in found]
 
     @override
+    async def updated_ms(self, *, source: str, nth: int) -> int:
+        found = await self._pool.rows("updated_ms", source=source, before=nth - 1)
+        return found[0]["updated_ms"] if found else -1
+
+    @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
         found = await self._pool.rows("unthinned", before_ms=before_ms, limit=limit)
         return [row["session_id"] for row in found]

@@ -102,6 +102,11 @@ class SqliteReader(Index):
         return [row_of(SessionRow, row) for row in found]
 
     @override
+    async def updated_ms(self, *, source: str, nth: int) -> int:
+        found = await self._rows("updated_ms", {"source": source, "before": nth - 1})
+        return found[0][0] if found else -1
+
+    @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
         return [row[0] for row in await self._rows("unthinned", {"before_ms": before_ms, "limit": limit})]
 

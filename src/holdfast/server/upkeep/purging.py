@@ -15,7 +15,7 @@ from holdfast.interfaces.journal import IfSessionKnown, JournalError, StoreDamag
 from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 from holdfast.tools.offload import offload
-from holdfast.values import OPENAI, RELAY, LogEnd
+from holdfast.values import OPENAI, LogEnd
 
 if TYPE_CHECKING:
     from holdfast.interfaces.feature import Upkeep
@@ -93,10 +93,11 @@ class Purges:
     async def _purge_due(self) -> float:
         """How long until the next is due."""
         limits, now_ms = self._deps.limits, self._deps.clock.now_ms()
-        old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
-        looks = [
-            await self._deps.store.sessions_to_purge(source=one, before_ms=old_ms) for one in (OPENAI, RELAY)
-        ]
+        sources = limits.sessions_kept_s.keys() | limits.sessions_max.keys()
+        looks: list[Sequence[SessionRow]] = []
+        for source in sorted(sources | {OPENAI}):
+            from_ms = await self._kept_from_ms(source, now_ms)
+            looks.append(await self._deps.store.sessions_to_purge(source=source, before_ms=from_ms))
         found = list({row.session_id: row for rows in looks for row in rows}.values())
         left_s = {row.session_id: self._left_s(row, now_ms) for row in found}
         deletions = {(row.session_id, row.purge_at_ms) for row in found}
@@ -112,6 +113,15 @@ class Purges:
             raise failed[0]
         return min([LOOK_S, *(left for left in left_s.values() if left > 0)])
 
+    async def _kept_from_ms(self, source: str, now_ms: int) -> int:
+        """Sessions of this source that haven't changed since then are to be deleted."""
+        limits = self._deps.limits
+        kept_s = limits.sessions_kept_s.get(source)
+        from_ms = 0 if kept_s is None else now_ms - int(1000 * kept_s)
+        if most := limits.sessions_max.get(source):
+            from_ms = max(from_ms, await self._deps.store.updated_ms(source=source, nth=most))
+        return from_ms
+
     def _left_s(self, row: SessionRow, now_ms: int) -> float:
         """How long the deletion can still be undone, even if the wall clock is changed meanwhile."""
         if not row.purge_at_ms:
@@ -121,11 +131,17 @@ class Purges:
         return self._due_s.setdefault((row.session_id, row.purge_at_ms), steady_s + said_s) - steady_s
 
     async def _see_to(self, row: SessionRow, *, is_due: bool) -> None:
+        if is_due and not row.purge_at_ms and await self._has_open_run(row.session_id):
+            return
         if is_due:
             await self._purge(row)
         elif await self._is_still(row):
             # The server may have crashed between the deletion and stopping the runs.
             await self.stop_runs(row.session_id)
+
+    async def _has_open_run(self, session_id: str) -> bool:
+        found = await self._deps.store.listed(session_id)
+        return found is not None and found.open_runs > 0
 
     async def stop_runs(self, session_id: str) -> None:
         """Stop every run of a deleted session, and delete its sub-agents."""

@@ -235,6 +235,10 @@ SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms,
        pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND pinned = 0 AND updated_ms < :before_ms)
 
+-- name: updated_ms
+SELECT updated_ms FROM sessions WHERE source = :source AND pinned = 0 AND purge_at_ms = 0
+ORDER BY updated_ms DESC LIMIT 1 OFFSET :before
+
 -- name: unthinned
 SELECT session_id FROM sessions
 WHERE purge_at_ms = 0 AND created_ms < :before_ms AND thinned_ms < min(updated_ms, :before_ms)
