@@ -224,6 +224,9 @@ def inspect(
 
 
 app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
+app.command("upgrade-check", short_help="Check whether this version can take over your data.")(
+    store_commands.upgrade_check
+)
 
 
 @app.command(short_help="Check this installation and suggest fixes.")

@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli.options import AsJson, Config, DataDir
 
-store_app = typer.Typer(help="Copy a store.", no_args_is_help=True)
+store_app = typer.Typer(help="Check or copy a store.", no_args_is_help=True)
 
 
 @store_app.command("copy", short_help="Copy a store to a Postgres database, or back to a file.")
@@ -31,6 +31,29 @@ def store_copy(
     from holdfast.cli.stores.copy import copy_store
 
     raise typer.Exit(copy_store(source, target, flags={"config": config}))
+
+
+@store_app.command("check", short_help="Check every log and blob, and show how to repair the store.")
+def store_check(data_dir: DataDir = None, config: Config = None) -> None:
+    """Read the store, verify each event and blob, apply each log as a server does, and show how to repair it.
+
+    Nothing is changed. The server can be running, but stop all servers that share a Postgres database. Exit
+    codes: 0 intact, 1 faults, 2 usage error.
+    """
+    from holdfast.cli.stores.check import check
+
+    raise typer.Exit(check({"data_dir": data_dir, "config": config}))
+
+
+def upgrade_check(data_dir: DataDir = None, config: Config = None) -> None:
+    """Check whether this version can take over the data of the one that you use now.
+
+    Run it with the new version before you install it, for example with `uvx holdfast@VERSION upgrade-check`.
+    It reads the configuration and every log, and changes nothing. Exit codes: 0 yes, 1 no, 2 usage error.
+    """
+    from holdfast.cli.stores.check import upgrade_check as check
+
+    raise typer.Exit(check({"data_dir": data_dir, "config": config}))
 
 
 def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:

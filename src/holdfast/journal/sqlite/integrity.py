@@ -9,7 +9,7 @@ from zlib import crc32
 import apsw
 from msgspec import Struct, field
 
-from holdfast.interfaces.journal import StoreDamaged
+from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.commit_mark import ARRIVALS_SINCE, arrivals, number_in
 from holdfast.journal.sqlite.connection import open_for_reading, sqlite_errors_named
@@ -35,6 +35,7 @@ SPANS_SINCE = 4
 BLOBS = "SELECT DISTINCT blob FROM blob_refs ORDER BY blob"
 
 Progress = Callable[[int, int], None]
+FaultOf = Callable[[Record], str]  # empty if there's none
 
 
 class Checked(Struct):
@@ -46,13 +47,16 @@ class Checked(Struct):
     faults: list[str] = field(default_factory=list[str])
 
     def fault(self, place: str, why: str) -> None:
-        """Add a fault; after too many, the rest are dropped."""
-        if len(self.faults) < FAULTS_MAX:
+        """Add a fault, unless there's no reason for one; after too many, the rest are dropped."""
+        if why and len(self.faults) < FAULTS_MAX:
             self.faults.append(f"integrity check failed at {place}: {why}")
 
 
-def check_store(path: Path, *, on_progress: Progress) -> Checked:
-    """Read every page, event and blob; raises JournalError if the file can't be read at all."""
+def check_store(path: Path, *, on_progress: Progress, fault_of: FaultOf | None = None) -> Checked:
+    """Read every page, event and blob; raises JournalError if the file can't be read at all.
+
+    `fault_of` also checks each event, in the order of its log.
+    """
     checked = Checked()
     published = published_arrival(path)  # before the store is read, since it may grow meanwhile
     with sqlite_errors_named(path):
@@ -61,7 +65,7 @@ def check_store(path: Path, *, on_progress: Progress) -> Checked:
             _check_file(connection, checked, path=path)
             if not checked.faults:
                 _check_mark(connection, checked, path=path, published=published)
-                _check_events(connection, checked, on_progress=on_progress)
+                _check_events(connection, checked, on_progress=on_progress, fault_of=fault_of)
                 _check_blobs(connection, checked, path=path)
         finally:
             connection.close()
@@ -113,7 +117,9 @@ def _check_mark(connection: apsw.Connection, checked: Checked, *, path: Path, pu
         )
 
 
-def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress: Progress) -> None:
+def _check_events(
+    connection: apsw.Connection, checked: Checked, *, on_progress: Progress, fault_of: FaultOf | None = None
+) -> None:
     schema = int(connection.pragma("user_version"))
     names = {
         "log": "log" if schema >= ARRIVALS_SINCE else "events AS log",
@@ -136,6 +142,8 @@ def _check_events(connection: apsw.Connection, checked: Checked, *, on_progress:
             body = whole_body(connection, queries(), body)  # noqa: PLW2901
         if crc32(body) != crc:
             checked.fault(place, "the stored event is not the one that was written")
+        elif fault_of is not None and session_id is not None:
+            checked.fault(place, fault_of(Record(session_id, seq, body=body)))
         expected = seq + length
         checked.events += 1
         if checked.events % STEP == 0:
