@@ -121,7 +121,12 @@ class ToolSpec(msgspec.Struct, frozen=True, dict=True):
         """The schema as it is sent, encoded once for all requests."""
         return msgspec.json.encode(self.schema)
 
-    @property
+    @cached_property
+    def encoded(self) -> dict[str, bytes]:
+        """Its declaration on each wire, encoded once for all requests."""
+        return {}
+
+    @cached_property
     def declared_bytes(self) -> int:
         """The size of the declaration, without what a wire puts around it."""
         return len(self.name) + len(self.description) + len(self.schema_json)

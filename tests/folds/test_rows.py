@@ -1,17 +1,18 @@
 """The rows beside the log: pure functions of the row before and one event."""
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.codec import encode
+from holdfast.codec import TYPES, encode
 from holdfast.features.automations.events import (
     HookDelivered,
 )
 from holdfast.folds import rows
 from holdfast.folds.rows import AskRow, RunRow, SearchText, SessionRow
+from holdfast.folds.usage import WITH_USAGE, usage_of
 from holdfast.values import ClientToolResult, FilePart, HistoryMessage, ImagePart, TextPart
 from strategies.any_event import any_events, events_of
 
@@ -35,6 +36,24 @@ def test_every_event_has_a_place_in_every_row(event: e.Event) -> None:
     assert run is not None
     if type(event) in rows.QUIET:
         assert (row, run.status, text, blobs) == (ROW, "queued", None, ())
+
+
+OTHERS = sorted(set(TYPES.values()) - (rows.OF_SESSION & rows.WITH_TEXT & rows.WITH_BLOBS), key=str)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(OTHERS).flatmap(events_of))
+def test_an_event_changes_only_what_its_type_is_listed_for(event: e.Event) -> None:
+    kind, steered = type(event), replace(ROW, steers="m parent")
+    if kind not in rows.OF_SESSION:
+        assert (rows.apply_to_session(ROW, event), rows.apply_to_session(steered, event)) == (ROW, steered)
+    if kind not in rows.WITH_TEXT:
+        assert rows.search_text(9, event) is None
+    if kind not in rows.WITH_BLOBS:
+        assert not rows.blobs_of(event)
+    if kind not in WITH_USAGE:
+        started = replace(RUN, status="running")
+        assert not usage_of(event, source="api", before=started, after=started)
 
 
 @given(st.lists(any_events()))

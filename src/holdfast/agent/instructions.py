@@ -44,7 +44,7 @@ def guides_of(workspace: Workspace) -> dict[str, str]:
 
 def _guide(workspace: Workspace, name: str) -> str:
     """Read the guide, with the same checks as any workspace file."""
-    if not os.path.lexists(workspace.root / name):
+    if not os.path.lexists(f"{workspace.root}/{name}"):
         return ""
     try:
         with workspace.spot(name) as spot:

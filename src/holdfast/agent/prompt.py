@@ -5,6 +5,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +25,8 @@ from holdfast.values import (
     ApprovalMode,
     RunSettings,
 )
+
+QUARTER_MS = 15 * 60_000
 
 BASE = """\
 You are an agent that does the user's work with tools. Holdfast runs you, records every \
@@ -107,10 +110,17 @@ def session_facts(
     if settings.no_questions or settings.unattended:
         face += _ALONE
     return {
-        "date": f"- Date: {datetime.fromtimestamp(now_ms / 1000).astimezone():%A, %Y-%m-%d (UTC%z)}",
+        "date": _date(now_ms // QUARTER_MS),
         "mode": f"- Permission mode: {MODES.get(mode, mode)}",
         "face": f"- Reader: {face}",
     }
+
+
+@lru_cache(maxsize=4)
+def _date(quarter: int) -> str:
+    """The date during a quarter of an hour; everywhere, days begin and offsets change with one."""
+    now = datetime.fromtimestamp(quarter * QUARTER_MS / 1000).astimezone()
+    return f"- Date: {now:%A, %Y-%m-%d (UTC%z)}"
 
 
 def place_facts(workspace: Path, machine: Machine) -> dict[str, str]:
@@ -130,9 +140,10 @@ def branch_of(workspace: Path) -> str:
     It's of this repository: neither links nor the names in `.git` lead to other files.
     """
     for folder in (workspace, *workspace.parents)[:FOLDERS_MAX]:
-        git = folder / ".git"
         try:
-            if stat.S_ISDIR(git.lstat().st_mode):
+            mode = os.lstat(f"{folder}/.git").st_mode
+            git = folder / ".git"
+            if stat.S_ISDIR(mode):
                 return _branch_in(git)
             linked = _linked(git)
             return _branch_in(linked) if linked is not None else ""

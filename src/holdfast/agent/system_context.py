@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
@@ -18,6 +19,7 @@ from holdfast.messages import ToolSpec
 INLINE_BYTES_MAX = 32 * 1024
 CALLERS = ("caller", "history")  # the parts that come with each run's request
 PER_MESSAGE = "named files"
+_DIGEST = attrgetter("digest")
 NOTE = "[Note from Holdfast about what has changed:\n{changes}]"
 NAMED = "[Note from Holdfast: {text}]"
 GONE = "No longer given: {name}."
@@ -88,7 +90,7 @@ class CallContext:
 
     def _digest_of(self, tools: Sequence[ToolSpec]) -> str:
         if self._tools[0] != tools:
-            self._tools = tools, _digest("\n".join(tool.digest for tool in tools))
+            self._tools = tools, _digest("\n".join(map(_DIGEST, tools)))
         return self._tools[1]
 
     async def _loaded(self, blob: str) -> tuple[str, str]:

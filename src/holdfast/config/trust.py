@@ -32,7 +32,8 @@ class TrustedFiles:
 
     def knows(self, file: Path) -> bool:
         """Whether any text at this path is trusted. Raises TrustUnreadable."""
-        return _place(file) in self._entries()
+        entries = self._entries()
+        return bool(entries) and _place(file) in entries
 
     def trust(self, file: Path, text: str) -> None:
         """Trust this text at this path. Raises TrustUnreadable or OSError."""

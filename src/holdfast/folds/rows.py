@@ -8,7 +8,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import fields, replace
@@ -33,6 +33,53 @@ _BLOB_FIELDS: Mapping[type[e.Event], tuple[str, ...]] = MappingProxyType(
 
 # Events of a streaming answer come by the thousand and change no row.
 QUIET: frozenset[type[e.Event]] = frozenset({e.TextDelta, e.ReasoningDelta, e.ToolOutput})
+
+# A store asks only about these whether they change the session's row, add text, or name blobs.
+OF_SESSION: frozenset[type[e.Event]] = frozenset(
+    {
+        e.SessionCreated,
+        e.ParentTold,
+        e.MessageAccepted,
+        e.MessageDispatched,
+        e.MessageRemoved,
+        e.RunQueued,
+        e.TextDone,
+        e.RunEnded,
+        *get_args(e.AskAsked),
+        e.OutputRecovered,
+        e.SessionRenamed,
+        e.SessionPinned,
+        e.SessionUnpinned,
+        e.SessionArchived,
+        e.SessionUnarchived,
+        e.SessionDeleted,
+        e.SessionRestored,
+    }
+)
+WITH_TEXT: frozenset[type[e.Event]] = frozenset(
+    {
+        e.MessageAccepted,
+        e.MessageEdited,
+        e.TextDone,
+        e.QuestionAsked,
+        e.SessionRenamed,
+        e.SessionCreated,
+        e.OutputRecovered,
+    }
+)
+WITH_BLOBS: frozenset[type[e.Event]] = frozenset(
+    {
+        e.MessageAccepted,
+        e.MessageEdited,
+        e.ToolEnded,
+        e.ChildEnded,
+        e.ClientToolsAnswered,
+        e.RunQueued,
+        e.ForeignEvent,
+        e.OutputRecovered,
+        *(kind for kind, names in _BLOB_FIELDS.items() if names),
+    }
+)
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):

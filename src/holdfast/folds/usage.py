@@ -14,6 +14,9 @@ from holdfast.folds.rows import RunRow, recovered_events
 from holdfast.values import RELAY
 
 DAY_MS = 86_400_000
+WITH_USAGE: frozenset[type[e.Event]] = frozenset(
+    {e.RelayCalled, e.RunEnded, e.Usage, e.SessionRenamed, e.OutputRecovered}
+)
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):

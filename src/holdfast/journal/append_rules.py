@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.codec import encode
 from holdfast.events import Event, SessionCreated, SessionForked
 from holdfast.folds import rows
-from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.folds.usage import WITH_USAGE, UsageRow, usage_of
 from holdfast.interfaces.index import ListedSession
 from holdfast.interfaces.journal import (
     Condition,
@@ -153,25 +153,30 @@ def counts_usage(events: Iterable[Event]) -> bool:
 
 def index_event(head: LogHead, seq: int, *, event: Event, known: KnownRows, counts: bool) -> RowChanges:
     """What the event at this seq changes; the head's row and counts are brought up to date."""
-    session_id = head.row.session_id
-    row = rows.apply_to_session(head.row, event)
-    changed = None if row is head.row else row
-    head.row = row
+    kind, row, changed = type(event), head.row, None
+    session_id = row.session_id
+    if kind in rows.OF_SESSION:
+        head.row = rows.apply_to_session(row, event)
+        if head.row is not row:
+            row = changed = head.row
     earlier = run = ask = None
-    if run_id := rows.run_of(event):
+    if run_id := getattr(event, "run_id", ""):
         earlier = known.known_run(run_id)
         run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
         if run is not earlier:
             head.open_runs += _is_open(run) - _is_open(earlier)
             head.begun_runs += _is_begun(run) - _is_begun(earlier)
-    used = usage_of(event, source=row.source, before=earlier, after=run) if counts else ()
-    if ask_id := rows.ask_of(event):
+    used: Sequence[UsageRow] = ()
+    if counts and kind in WITH_USAGE:
+        used = usage_of(event, source=row.source, before=earlier, after=run)
+    if ask_id := getattr(event, "ask_id", ""):
         asked = known.known_ask(ask_id)
         ask = rows.apply_to_ask(asked, seq, session_id=session_id, event=event)
         head.open_asks += _needs_person(ask) - _needs_person(asked)
         ask = None if ask is asked else ask
     run = None if run is earlier else run
-    return RowChanges(changed, run, ask, used, rows.search_text(seq, event), rows.blobs_of(event))
+    text = rows.search_text(seq, event) if kind in rows.WITH_TEXT else None
+    return RowChanges(changed, run, ask, used, text, rows.blobs_of(event) if kind in rows.WITH_BLOBS else ())
 
 
 def _is_begun(row: rows.RunRow | None) -> bool:

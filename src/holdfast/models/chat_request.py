@@ -31,6 +31,7 @@ from holdfast.models.wire import (
     args_text,
     array_of,
     bearer,
+    declarations,
     effort_of,
     fitting_id,
     is_at,
@@ -82,7 +83,7 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     body["messages"] = _Conversation(request, target, blobs=blobs, dialect=dialect).messages()
     by_tool = outputs_by_tool(request, target)
     if tools := tools_with_output(request, by_tool=by_tool):
-        body["tools"] = [_tool(tool) for tool in tools]
+        body["tools"] = declarations(tools, "chat", _tool)
     if request.tool_choice and tools:
         body["tool_choice"] = _choice(request.tool_choice)
     if request.output is not None and not by_tool:

@@ -26,6 +26,7 @@ from holdfast.models.wire import (
     args_text,
     array_of,
     bearer,
+    declarations,
     effort_of,
     fitting_id,
     is_text,
@@ -78,7 +79,7 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         body["instructions"] = instructions
     body["input"] = array_of(filter(None, items))
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = declarations(request.tools, "responses", _tool)
     if request.tools and request.tool_choice:
         body["tool_choice"] = _choice(request.tool_choice)
     if text := _text(request, takes_verbosity=dialect.takes_limits):

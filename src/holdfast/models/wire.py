@@ -3,7 +3,7 @@
 import hashlib
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
@@ -12,7 +12,16 @@ import msgspec
 from typing_extensions import override
 
 from holdfast.folds.gathered import Gathered
-from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
+from holdfast.messages import (
+    AskedTool,
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    Said,
+    SaidText,
+    Thought,
+    ToolSpec,
+)
 from holdfast.model_events import (
     LONG_CHARS,
     ItemClosed,
@@ -266,6 +275,17 @@ def array_of(encoded: Iterable[bytes]) -> msgspec.Raw:
     values[0] = b"[" + values[0]
     values[-1] += b"]"
     return msgspec.Raw(b",".join(values))  # so that all of a long conversation is copied once
+
+
+def declarations(tools: Iterable[ToolSpec], wire: str, declare: Callable[[ToolSpec], Json]) -> msgspec.Raw:
+    """The tools as the wire declares them, each encoded once for all requests."""
+    encoded: list[bytes] = []
+    for tool in tools:
+        known = tool.encoded.get(wire)
+        if known is None:
+            known = tool.encoded[wire] = msgspec.json.encode(declare(tool))
+        encoded.append(known)
+    return array_of(encoded)
 
 
 def sendable(message: AssistantMessage, target: Target) -> list[Said]:

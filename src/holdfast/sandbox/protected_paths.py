@@ -183,6 +183,8 @@ class ProtectedPaths:
         It is False if a command may have changed protected paths that couldn't be looked at or put right.
         Then none is to be obeyed.
         """
+        if not self._states:
+            return True
         root = os.path.realpath(workspace)
         state = self._states.get(root)
         if state is None:

@@ -85,22 +85,26 @@ class AgentLibrary:
     """The agents that there are; the user's own win over those of a workspace."""
 
     def __init__(self, home: Path) -> None:
-        self._own = home / OWN_FOLDER
+        self._own = str(home / OWN_FOLDER)
         self._trusted = TrustedFiles(home, TRUSTED_NAME)
         self._known: dict[Path, Mapping[str, NamedAgent]] = {}  # by workspace, the newest last
 
     def files(self, workspace: Path | None) -> dict[str, AgentFile]:
         """Return all files by the names of their agents, also those that can't be used. Blocks."""
         found: dict[str, AgentFile] = {}
-        for folder, is_own in ((self._own, True), (workspace and workspace / WORKSPACE_FOLDER, False)):
-            for path in _paths(folder) if folder else ():
+        folders = [(self._own, True)]
+        if workspace is not None:
+            folders.append((f"{workspace}/{WORKSPACE_FOLDER}", False))
+        for folder, is_own in folders:
+            for path in _paths(folder):
                 file = self._read(path, is_own=is_own)
                 found.setdefault(file.name, file)
         return found
 
     def usable(self, workspace: Path | None) -> dict[str, NamedAgent]:
         """Return the agents that can be used, by name. Blocks."""
-        files = self.files(workspace)
+        if not (files := self.files(workspace)):
+            return {}
         return {name: one.agent for name, one in files.items() if one.agent is not None and not one.problem}
 
     def refresh(self, workspace: Path) -> None:
@@ -217,13 +221,13 @@ def _budget(given: object) -> Budget | None:
     return budget
 
 
-def _paths(folder: Path) -> list[Path]:
+def _paths(folder: str) -> list[Path]:
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.name.endswith(".md"))
     except OSError:
         return []
-    return [folder / name for name in names[:FILES_MAX]]
+    return [Path(folder, name) for name in names[:FILES_MAX]]
 
 
 def _text(path: Path) -> str:

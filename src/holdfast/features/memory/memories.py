@@ -97,11 +97,13 @@ def chat_scope(chat: str) -> MemoryScope:
     return MemoryScope(kind="chat", name=chat)
 
 
+@lru_cache(maxsize=1_024)
 def skills_scope(owner: str, chat: str = "") -> MemoryScope:
     """Return the scope of skills that agents changed or added, for the caller or in a chat."""
     return MemoryScope(kind="skills", name=chat) if chat else MemoryScope(kind="skills", owner=owner)
 
 
+@lru_cache(maxsize=1_024)
 def scopes_shown(owner: str, workspace: Path, chat: str) -> tuple[MemoryScope, ...]:
     """The memories that a run has; in a chat there is only the chat's, because others read along."""
     return (chat_scope(chat),) if chat else (user_scope(owner), workspace_scope(owner, workspace))
@@ -117,7 +119,7 @@ class Memories:
 
     async def shown(self, scope: MemoryScope) -> Memory:
         """The memory for a run to read; its log is read only if it has changed."""
-        return await self._kept.get(scope.log_id, lambda: self.load(scope))
+        return await self._kept.get(_log_id(scope), lambda: self.load(scope))
 
     async def load(self, scope: MemoryScope, *, upto_seq: int = 0) -> Memory:
         """The memory now, or as it was after a seq."""

@@ -44,7 +44,9 @@ SAY_PROPOSED = "[Don't say that you'll remember it; say that you proposed it. Co
 async def memory_text(memories: Memories, owner: str, workspace: Path, chat: str = "") -> str:
     """Return the memories as text for the model; empty if there are none."""
     scopes = scopes_shown(owner, workspace, chat)
-    found = [(scope, await memories.shown(scope)) for scope in scopes]
+    found = [(scope, memory) for scope in scopes if (memory := await memories.shown(scope)).texts]
+    if not found:
+        return ""
     parts = [f"{_TITLES[scope.kind]}\n{memory.document}" for scope, memory in found if memory.document]
     names = sorted({name for _, memory in found for name in memory.notes})
     if names:

@@ -1,6 +1,7 @@
 """Finds skills: the user's own, configured ones, and trusted ones of a workspace."""
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -93,13 +94,16 @@ class SkillLibrary(Struct, frozen=True, kw_only=True):
         """All skills for a workspace, with the accepted changes, by name. Blocks."""
         skills: dict[str, Skill] = {}
         problems: dict[str, str] = {}
-        places: list[tuple[SkillOrigin, Path]] = [
-            ("own", self.own),
-            *(("configured", path) for path in self.configured),
-            *(("workspace", workspace / name) for name in WORKSPACE_FOLDERS),
+        places: list[tuple[SkillOrigin, str]] = [
+            ("own", str(self.own)),
+            *[("configured", str(path)) for path in self.configured],
+            *[("workspace", f"{workspace}/{name}") for name in WORKSPACE_FOLDERS],
         ]
-        for origin, root in places:
-            for folder in _folders(root):
+        for origin, place in places:
+            if not os.path.isdir(place):  # noqa: PTH112  # quicker, and most are missing
+                continue
+            root = Path(place)
+            for folder in skill_folders(root, most=SKILLS_MAX):
                 try:
                     skill = replace(self._read(folder, origin), category=_category(folder, root))
                 except BadSkill as error:
@@ -151,10 +155,6 @@ def configured_library(settings: "Settings") -> SkillLibrary:
 async def open_library(context: "FeatureContext") -> AsyncGenerator[SkillLibrary]:
     """The library of a server."""
     yield configured_library(context.settings)
-
-
-def _folders(root: Path) -> list[Path]:
-    return skill_folders(root, most=SKILLS_MAX) if root.is_dir() else []
 
 
 def _category(folder: Path, root: Path) -> str:

@@ -73,6 +73,8 @@ class _Descriptions(Struct, frozen=True):
 
 def skills_parts(found: FoundSkills, topic: str) -> Sequence[ContextPart]:
     """Return the descriptions for the model, and whether some of them come from the workspace."""
+    if not found.skills:
+        return ()
     descriptions = {name: skill.text.description for name, skill in found.usable.items()}
     if not descriptions:
         return ()

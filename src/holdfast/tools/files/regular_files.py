@@ -25,7 +25,7 @@ class TooLarge(RefusedFile):
 
 def open_regular(path: str | Path) -> int:
     """Open a regular file for reading, wherever links lead; raises OSError. The caller closes it."""
-    found = Path(path).stat()  # a look first: to open some devices is to do something with them
+    found = os.stat(path)  # noqa: PTH116  # a look first: to open some devices is to do something with them
     _insist(path, found)
     descriptor = os.open(path, _FLAGS)
     try:
