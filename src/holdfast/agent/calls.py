@@ -112,7 +112,6 @@ class ToolCalls:
         # The effects of these are only in the log.
         self._in_loop: Mapping[str, InLoopTool] = {
             ASK_USER: partial(_question, self._people, unattended=self._settings.unattended),
-            FIND_TOOLS: self._find_tools,
             **in_loop_tools(self._context),
         }
         self._recorded = recorded_tools(self._context)
@@ -209,7 +208,7 @@ class ToolCalls:
             return ToolResult(text, ok=False, ending="unknown")
         try:
             insist_on_arguments(tool, asked.args)
-            if (in_loop := self._in_loop.get(asked.name)) is not None:
+            if (in_loop := self._in_loop_tool(asked.name)) is not None:
                 return await run_hooks.narrow(self._context, asked) or await in_loop(asked)
             if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
                 return refused
@@ -238,6 +237,10 @@ class ToolCalls:
             "" if tool is not None else CLIENT_IN_PLAN_MODE
         )
 
+    def _in_loop_tool(self, name: str) -> "InLoopTool | None":
+        # As a value of the mapping, this method would make a reference cycle of all that the run holds.
+        return self._find_tools if name == FIND_TOOLS else self._in_loop.get(name)
+
     async def _find_tools(self, asked: e.ToolAsked) -> ToolResult:
         rare = [tool.spec for tool in self.tools.all() if tool.spec.on_demand]
         return found(rare, parsed(FindToolsArgs, asked.args).query)
@@ -247,7 +250,8 @@ class ToolCalls:
         changing: set[str] = set()
         for call, tool in calls:
             asked = call.asked
-            if tool is None or asked.name in self._in_loop or asked.bad_args or call.started is not None:
+            is_in_loop = self._in_loop_tool(asked.name) is not None
+            if tool is None or is_in_loop or asked.bad_args or call.started is not None:
                 continue
             if self._kept_back(tool):
                 continue

@@ -61,9 +61,11 @@ def schema_of(args: type[msgspec.Struct]) -> dict[str, object]:
 
 def parsed(args_type: type[S], args: Mapping[str, object]) -> S:
     """The arguments as their Struct; raises BadArguments."""
-    optional = {field.encode_name for field in msgspec.structs.fields(args_type) if not field.required}
     # Models say null for "not given" and "5" for 5; both are clear enough.
-    given = {name: value for name, value in args.items() if value is not None or name not in optional}
+    given = args
+    if None in args.values():
+        optional = {field.encode_name for field in msgspec.structs.fields(args_type) if not field.required}
+        given = {name: value for name, value in args.items() if value is not None or name not in optional}
     try:
         return msgspec.convert(given, args_type, strict=False)
     except msgspec.ValidationError as error:
