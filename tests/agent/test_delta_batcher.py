@@ -111,13 +111,42 @@ async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them()
         for _ in range(10):
             await asyncio.sleep(0)
         assert await store.last_seq("s") == 2
-        log.emit(e.TextDone(at_ms=1, run_id="r", segment=1, text="first and more"))
-        assert [type(record.event) for record in await anext(following)] == [e.TextDelta, e.TextDone]
+        log.emit(e.RunResumed(at_ms=1, run_id="r", after="restart"))
+        assert [type(record.event) for record in await anext(following)] == [e.TextDelta, e.RunResumed]
         log.say(2, "again")
         await anext(following)
         log.say(2, " and again")
         await log.settled()
         assert await store.last_seq("s") == 6
+    await store.close()
+
+
+async def test_a_text_that_came_at_once_is_written_with_what_follows_or_after_a_beat() -> None:
+    """P2: whoever waits for it to be on disk doesn't wait for the beat."""
+    store = MemoryStore()
+    await store.append("s", [e.SessionCreated(at_ms=1, epoch="e")])
+    done, ended = (
+        e.TextDone(at_ms=1, run_id="r", segment=1, text="hi"),
+        e.RunResumed(at_ms=1, run_id="r", after="restart"),
+    )
+    async with RunLog(store, SystemClock(), run=("s", "r"), fence=await store.claim("s")) as log:
+        log.batcher = DeltaBatcher(beat_s=NEVER_S)
+        following = aiter(store.follow("s", after=1))
+        for end in (lambda: log.emit(ended), lambda: None):
+            before = await store.last_seq("s")
+            log.say(log.next_segment(), "hi")
+            log.emit(done)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert await store.last_seq("s") == before
+            assert not log.is_settled
+            end()
+            await log.settled()
+            assert [type(one.event) for one in await anext(following)][:2] == [e.TextDelta, e.TextDone]
+        log.batcher = DeltaBatcher(beat_s=0.0)
+        log.say(log.next_segment(), "hi")
+        log.emit(done)
+        assert [type(one.event) for one in await anext(following)] == [e.TextDelta, e.TextDone]
     await store.close()
 
 

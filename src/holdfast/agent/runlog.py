@@ -24,6 +24,7 @@ from holdfast.events import (
     Event,
     ReasoningDelta,
     TextDelta,
+    TextDone,
     Usage,
 )
 from holdfast.folds.activity import SAVING_DELAYED
@@ -82,7 +83,7 @@ _log = logging.getLogger(__name__)
 GATHERED_CHARS_MAX = 1024 * 1024
 DELTA_CHARS_MAX = 16 * 1024  # even if every character is escaped, a line of a stream stays under 128 kB
 # If the model answers at once, or if the run is over, more follows within a beat; then one commit has both.
-_SOON_FOLLOWED = frozenset({ContextSet, CallStarted, AttemptStarted, Usage, CallEnded})
+_SOON_FOLLOWED = frozenset({ContextSet, CallStarted, AttemptStarted, TextDone, Usage, CallEnded})
 NO_WRITER = "nothing writes this run's log any more"
 
 
@@ -122,6 +123,7 @@ class RunLog(EventSink):
         self.batcher = DeltaBatcher()  # the supervisor replaces it with one that all runs share
         self._is_writing = False
         self._is_due = False  # something must be written at once, without waiting for the batcher
+        self._is_text_due = False  # the first piece of a segment, and nothing else, must be
         self._soon: asyncio.TimerHandle | None = None
         self._is_left = False
         self._is_ending = False  # gathered events wait for the last one
@@ -183,8 +185,13 @@ class RunLog(EventSink):
         self._end_delta()
         self._events.add(*self.secrets.stored(event))
         if type(event) in _SOON_FOLLOWED:
+            if self._is_text_due and type(event) is TextDone:
+                # The whole text came at once, so the end of the answer may be here already.
+                self._is_due = self._is_text_due = False
+                self._wanted.clear()
             self._want_soon()
         else:
+            self._is_text_due = False
             self._want_now()
 
     @override
@@ -200,6 +207,7 @@ class RunLog(EventSink):
             # The first piece of a segment doesn't wait for others.
             self._end_delta()
             self._piece_of = (kind, segment)
+            self._is_text_due = not self._is_due
             self._want_now()
         self._pieces.append(text)
         self._gathered_chars += len(text)
@@ -214,7 +222,7 @@ class RunLog(EventSink):
             self._is_due = True
             if not self._is_writing:
                 # After this step of the loop, because the caller may add more in the same step.
-                self._loop.call_soon(self._write)
+                self._loop.call_soon(self._write_due)
 
     def _want_soon(self) -> None:
         """Write with whatever is added next, or after a beat."""
@@ -286,12 +294,16 @@ class RunLog(EventSink):
         if self._error is not None:
             raise self._error
 
+    def _write_due(self) -> None:
+        if self._is_due:
+            self._write()
+
     def _write(self) -> None:
         """Append what has been gathered, unless an append is in flight."""
         if self._is_writing or self._is_left or self._is_ending or self._error is not None:
             return
         self._wanted.clear()
-        self._is_due = False
+        self._is_due = self._is_text_due = False
         try:
             events = self._take()
             if not events:
