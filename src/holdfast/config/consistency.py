@@ -28,8 +28,6 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.interfaces.ids import is_user_id
-from holdfast.policy.host_rules import BadHost, host_rules
-from holdfast.policy.lifts import why_not_given
 from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 from holdfast.targets import UNSAMPLED_HOST, Wire
 from holdfast.values import CONVERSATIONS, EVERY_SOURCE, OPENAI, RELAY
@@ -78,10 +76,16 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
 
 def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIssue]:
     if not isinstance(sandbox.network, str):
+        from holdfast.policy.host_rules import BadHost, host_rules  # few settings have rules for hosts
+
         try:
             host_rules(sandbox.network)
         except BadHost as error:
             yield ConfigIssue(("network",), str(error))
+    if not (sandbox.write or sandbox.read):
+        return
+    from holdfast.policy.lifts import why_not_given  # few settings have paths
+
     for name, paths in (("write", sandbox.write), ("read", sandbox.read)):
         for path in paths:
             if not path.startswith("/"):

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
@@ -17,11 +18,13 @@ from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from holdfast.tools.web.addresses import PublicOnly
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.tools.web.tool import FetchUrl
+
+if TYPE_CHECKING:
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
@@ -36,7 +39,7 @@ def built_in_tools(
     kept_out: tuple[str, ...] = (),
     confiner: Confiner | None = None,
     protected: ProtectedPaths | None = None,
-    watchdog: LeaseWatchdog | None = None,
+    watchdog: "LeaseWatchdog | None" = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -26,13 +26,15 @@ from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.connections import hosts_of, may_install
 from holdfast.tools.shell.jobs import BackgroundJob
-from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, lift_for, limits_met
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.scope import KillPatience
 from holdfast.values import Action, Lift
+
+if TYPE_CHECKING:
+    from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
 
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
@@ -74,7 +76,7 @@ class ShellWorld(Struct, frozen=True, kw_only=True):
     confiner: Confiner | None = None  # None: commands run without a sandbox
     protected: ProtectedPaths | None = None  # watches over what confined commands change
     resolve: Resolve | None = None  # how the sandbox's proxy resolves names; None: as the system does
-    watchdog: LeaseWatchdog | None = (
+    watchdog: "LeaseWatchdog | None" = (
         None  # what kills commands if the server loses its lease; None: it has none
     )
 
