@@ -114,6 +114,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """Whether runs get an effort, temperature or limit from it."""
         return bool(self.reasoning_effort or self.max_output_tokens) or self.temperature is not None
 
+    @property
+    def is_unsampled(self) -> bool:
+        """Whether it refuses a temperature."""
+        return f".{urlsplit(self.base_url).hostname}".endswith(f".{UNSAMPLED_HOST}")
+
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"

@@ -31,8 +31,11 @@ async def test_the_answer_alone_is_printed_and_nothing_of_the_recovery(tmp_path:
     broken = [Say("half of"), Drop()]
     async with ChaosServer(broken, [Say("the whole\nanswer")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
-        ended = await command(tmp_path, "run", "hi", start=executed)
+        options = ("--effort", "low", "--temperature", "0.3", "--max-tokens", "77")
+        ended = await command(tmp_path, "run", *options, "hi", start=executed)
         assert len(chaos.seen.requests) == 2
+        sent = chaos.seen.requests[0].body or {}
+        assert (sent["reasoning_effort"], sent["temperature"], sent["max_tokens"]) == ("low", 0.3, 77)
     assert ended == Ended(0, "the whole\nanswer\n", "")
 
 

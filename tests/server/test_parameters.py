@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Finish, Say
-from holdfast.targets import Wire
+from holdfast.targets import Target, Wire
 from serving import served, target_of
 from tables import for_each_row
 
@@ -93,6 +93,18 @@ async def test_what_no_model_takes_is_refused_by_name(fields: dict[str, Any], pa
             answer = await server.call("POST", path, body=body | fields)
             assert (answer.status, answer.json["error"]["param"]) == (400, param), path
         assert (await server.get("/v1/runs"))[1]["data"] == []
+
+
+async def test_a_temperature_that_the_chosen_target_refuses_is_refused_by_name() -> None:
+    """P12: the target that the run names, or the default one; a fallback goes without."""
+    claude = Target(name="claude", wire="anthropic", base_url="https://api.anthropic.com", model="c")
+    async with ChaosServer([Say("hi")]) as chaos, served(claude, target_of(chaos)) as server:
+        for named in ({}, {"model": "claude"}):
+            answer = await server.call("POST", "/v1/runs", body={"input": "x", "temperature": 0.3, **named})
+            assert (answer.status, answer.json["error"]["param"]) == (400, "temperature")
+            assert "'claude'" in answer.json["error"]["message"]
+        run_id = await server.start(temperature=0.3, model="main")
+        assert (await server.ended(run_id))["output"] == "hi"
 
 
 async def test_the_model_that_is_asked_for_by_name_answers() -> None:

@@ -19,6 +19,7 @@ from holdfast.cli.options import (
     KeyName,
     KeyScope,
     Limit,
+    MaxTokens,
     Model,
     NoAuth,
     PermissionMode,
@@ -27,6 +28,7 @@ from holdfast.cli.options import (
     Run,
     RunModel,
     Session,
+    Temperature,
     Workspace,
 )
 from holdfast.cli.stores import commands as store_commands
@@ -175,6 +177,8 @@ def run(
     session: Session = "",
     mode: PermissionMode = "",
     effort: Effort = "",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
     agent: Agent = "",
     as_json: AsJson = False,
     model: RunModel = None,
@@ -196,6 +200,8 @@ def run(
         session=session,
         mode=mode,
         effort=effort,
+        temperature=temperature,
+        max_tokens=max_tokens,
         agent=agent,
         as_json=as_json,
         model=model,

@@ -56,6 +56,8 @@ class RunCommand(Struct, frozen=True, kw_only=True):
     session: str = ""
     mode: str = ""
     effort: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
     agent: str = ""
     as_json: bool = False
     model: str | None = None
@@ -190,6 +192,8 @@ def _run(wanted: RunCommand) -> int:
         model=wanted.model or "",
         mode=wanted.mode,
         effort=wanted.effort,
+        temperature=wanted.temperature,
+        max_tokens=wanted.max_tokens,
         agent=wanted.agent,
         form="json" if wanted.as_json else "text",
     )

@@ -20,6 +20,12 @@ PermissionMode = Annotated[
     typer.Option(metavar="MODE", help="Permission mode: plan, ask, edits, workspace or unattended."),
 ]
 Effort = Annotated[str, typer.Option(metavar="LEVEL", help="Reasoning effort, such as low, medium or high.")]
+Temperature = Annotated[
+    float | None, typer.Option(min=0, max=2, metavar="N", help="Sampling temperature, from 0 to 2.")
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Maximum tokens of each model answer.")
+]
 Agent = Annotated[str, typer.Option(metavar="NAME", help="Named agent to use. `holdfast agents` lists them.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[

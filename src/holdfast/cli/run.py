@@ -37,6 +37,8 @@ class Task(Struct, frozen=True, kw_only=True):
     model: str = ""
     mode: str = ""  # the permission mode; empty: the session's, or the configured one
     effort: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
     agent: str = ""
     form: str = "text"  # or json
 
@@ -58,6 +60,8 @@ def run(flags: Mapping[str, object], task: Task) -> int:
                 "workspace": str(attached.directory.settings.workspace),
                 **({"permission_mode": task.mode} if task.mode else {}),
                 **({"reasoning_effort": task.effort} if task.effort else {}),
+                "temperature": task.temperature,
+                "max_tokens": task.max_tokens,
                 **({"agent": task.agent} if task.agent else {}),
             },
         )

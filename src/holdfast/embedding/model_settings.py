@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.targets import APPLIED_HERE, SAMPLING, STOPS_MAX, UNSAMPLED_HOST, Target, address_of
+from holdfast.targets import APPLIED_HERE, SAMPLING, STOPS_MAX, Target
 from holdfast.values import RunSettings
 
 if TYPE_CHECKING:
@@ -118,6 +118,5 @@ def _insist_on_support(named: Mapping[str, object], target: Target) -> None:
     for name in named:
         if name not in (*_OF_RUNS, *SAMPLING[target.wire], *APPLIED_HERE):
             raise ConfigurationError(f"model_settings: {target.name} doesn't support {name}. Leave it out.")
-    host = address_of(target.base_url).rpartition(":")[0]
-    if "temperature" in named and f".{host}".endswith(f".{UNSAMPLED_HOST}"):
+    if "temperature" in named and target.is_unsampled:
         raise ConfigurationError(f"model_settings: {target.name} doesn't support temperature. Leave it out.")

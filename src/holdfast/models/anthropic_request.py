@@ -36,7 +36,7 @@ from holdfast.models.wire import (
     sampling_of,
     sendable,
 )
-from holdfast.targets import UNSAMPLED_HOST, Target
+from holdfast.targets import Target
 
 API_VERSION = "2023-06-01"
 CACHED_MESSAGES = 2  # plus the tools and the instructions: a request can have four breakpoints
@@ -69,10 +69,10 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     if request.output is not None and not by_tool:
         format_: Json = {"type": "json_schema", "schema": request.output.schema}
         thinking["output_config"] = {**_mapping(thinking.get("output_config")), "format": format_}
-    if request.temperature is not None and not thinking and not is_at(target.base_url, UNSAMPLED_HOST):
+    if request.temperature is not None and not thinking and not target.is_unsampled:
         body["temperature"] = request.temperature
     sampling = sampling_of(request, target)
-    if thinking or is_at(target.base_url, UNSAMPLED_HOST):
+    if thinking or target.is_unsampled:
         sampling.pop("top_p", None)
     if isinstance(stop := sampling.get("stop_sequences"), str):
         sampling["stop_sequences"] = [stop]

@@ -7,6 +7,9 @@ name: reviewer
 description: Reviews
   changes.
 model: fast
+effort: high
+temperature: 0.2
+max_tokens: 900
 tools: [read_file, search_files]
 mode: plan
 budget: {tokens: 1000, cost_usd: 0.5}

@@ -38,15 +38,20 @@ def test_a_file_describes_an_agent() -> None:
         model="fast",
         mode="plan",
         budget=Budget(tokens=1000, cost_usd=0.5),
+        effort="high",
+        temperature=0.2,
+        max_tokens=900,
     )
+    settings = agent.applied(RunSettings(temperature=1.0))
+    assert (settings.reasoning_effort, settings.temperature, settings.max_output_tokens) == ("high", 1.0, 900)
     assert note == ""
 
 
 def test_a_workspace_cant_choose_the_model() -> None:
     """P13: it could send the conversation to another provider, or cost more."""
     agent, note = parse_agent(REVIEWER, "reviewer", is_own=False)
-    assert agent.model == ""
-    assert note == "`model` is ignored: a workspace can't choose the model"
+    assert (agent.model, agent.effort, agent.temperature, agent.max_tokens) == ("", "", None, 0)
+    assert note == ("ignored, because a workspace can't choose them: model, effort, temperature, max_tokens")
 
 
 @for_each_row(
@@ -61,6 +66,8 @@ def test_a_workspace_cant_choose_the_model() -> None:
         ("---\ndescription: x\nbudget: {tokens: many}\n---\n", "`budget` has a value that isn't a number"),
         ("---\ndescription: x\nbudget: {coins: 1}\n---\n", "`budget` can have tokens, cost_usd"),
         ("---\ndescription: x\nbudget: {turns: -1}\n---\n", "`budget` has a negative value"),
+        ("---\ndescription: x\ntemperature: hot\n---\n", "`temperature` must be a number"),
+        ("---\ndescription: x\ntemperature: 3\n---\n", "`temperature` must be from 0 to 2"),
         ("---\na: &b [1]\nc: *b\n---\n", "it has front matter that uses references"),
     ],
 )

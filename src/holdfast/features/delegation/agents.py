@@ -1,9 +1,11 @@
 """Named agents: the user's own, and those of a workspace that the user trusts. Each is a Markdown file."""
 
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -24,6 +26,10 @@ FILES_MAX = 100  # in one folder
 FILE_CHARS_MAX = 100_000
 NAME_CHARS_MAX, DESCRIPTION_CHARS_MAX = 64, 1_024
 WORKSPACES_MAX = 100  # whose agents are kept in memory
+_OF_MODELS: Mapping[str, Any] = MappingProxyType(
+    {"model": "", "effort": "", "temperature": None, "max_tokens": 0}
+)
+_LEVEL = re.compile(r"[a-z0-9]{1,16}")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -37,6 +43,9 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
     model: str = ""  # a target; empty is the caller's
     mode: Literal["", ApprovalMode] = ""  # the loosest that it works in
     budget: Budget | None = None
+    effort: str = ""
+    temperature: float | None = None
+    max_tokens: int = 0
 
     def applied(self, settings: RunSettings) -> RunSettings:
         """Return a run's settings with those of the agent, which only narrow what the run may do."""
@@ -54,6 +63,9 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
             tools=tools,
             mode=strictest(settings.mode or MODES[-1], self.mode) if self.mode else settings.mode,
             budget=budget or settings.budget,
+            reasoning_effort=settings.reasoning_effort or self.effort,
+            temperature=self.temperature if settings.temperature is None else settings.temperature,
+            max_output_tokens=settings.max_output_tokens or self.max_tokens,
         )
 
 
@@ -175,18 +187,23 @@ def parse_agent(text: str, name: str, *, is_own: bool) -> tuple[NamedAgent, str]
     mode = _field(fields, "mode")
     if mode and mode not in MODES:
         raise BadAgent(f"`mode` must be one of {', '.join(MODES)}")
-    model = _field(fields, "model")
     agent = NamedAgent(
         name=name,
         description=" ".join(description.split()),
         instructions=body,
         tools=_tools(fields),
-        model=model if is_own else "",
+        model=_field(fields, "model"),
         mode=mode,
         budget=_budget(fields.get("budget")),
+        effort=_effort(_field(fields, "effort")),
+        temperature=_number(fields, "temperature", most=2.0),
+        max_tokens=int(_number(fields, "max_tokens", most=10_000_000) or 0),
     )
-    is_ignored = bool(model) and not is_own
-    return agent, "`model` is ignored: a workspace can't choose the model" if is_ignored else ""
+    if is_own:
+        return agent, ""
+    ignored = [name for name, unset in _OF_MODELS.items() if getattr(agent, name) != unset]
+    why = f"ignored, because a workspace can't choose them: {', '.join(ignored)}" if ignored else ""
+    return replace(agent, **_OF_MODELS), why
 
 
 def _field(fields: Mapping[str, object], name: str) -> str:
@@ -204,6 +221,25 @@ def _tools(fields: Mapping[str, object]) -> tuple[str, ...]:
     if not isinstance(given, list):
         raise BadAgent("`tools` must be a list of names")
     return tuple(map(str, cast("list[object]", given))) or NO_TOOLS
+
+
+def _effort(level: str) -> str:
+    if level and not _LEVEL.fullmatch(level):
+        raise BadAgent("`effort` must be a level such as low, medium or high")
+    return level
+
+
+def _number(fields: Mapping[str, object], name: str, *, most: float) -> float | None:
+    given = fields.get(name)
+    if given in (None, ""):
+        return None
+    try:
+        number = float(str(given))
+    except ValueError:
+        raise BadAgent(f"`{name}` must be a number") from None
+    if not 0 <= number <= most:
+        raise BadAgent(f"`{name}` must be from 0 to {most:g}")
+    return number
 
 
 def _budget(given: object) -> Budget | None:

@@ -297,6 +297,19 @@ async def _with(deps: RouteDeps, message: IncomingMessage, name: str) -> RunSett
         raise bad_request(str(error), param="agent", code="agent_unusable") from error
 
 
+def check_temperature(settings: RunSettings, targets: Sequence[Target]) -> None:
+    """Raise a Problem if the target that the run names, or else the default one, accepts no temperature."""
+    if settings.temperature is None or not targets:
+        return
+    names = (one for one in targets if settings.model in {one.name, one.model})
+    target = next(names, targets[0])
+    if target.is_unsampled:
+        text = (
+            f"The target '{target.name}' accepts no temperature. Leave it out, or choose another target"
+        )
+        raise bad_request(text, param="temperature", code="unsupported_option")
+
+
 def _is_model(deps: RouteDeps, name: str) -> bool:
     from holdfast.server.model_names import AGENT_NAMES  # only OpenAI's clients name one that isn't a target
 

@@ -24,7 +24,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
-from holdfast.server.runs.requests import message_of, target_named, with_agent
+from holdfast.server.runs.requests import check_temperature, message_of, target_named, with_agent
 from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_report import STATUSES
 from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
@@ -110,6 +110,7 @@ class RunRoutes:
             await deps.mode_access.check_in(session_id, message.permission_mode, deps.modes)
         async with reserved_place(deps):
             message = await with_agent(deps, await self._placed(session_id, message))
+            check_temperature(message.settings, deps.options.targets)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
