@@ -1,5 +1,6 @@
 """A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -122,6 +123,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
+
+
+# Models that are trained to change files with apply_patch.
+_PATCHING = re.compile(r"(?:^|/)(?:gpt-4\.1|gpt-[5-9]|gpt-oss|codex-|o[34]\b)")
+
+
+def patching(targets: Sequence[Target]) -> frozenset[str]:
+    """Return the names of targets and models for which runs get apply_patch; empty is the default target."""
+    found = [target for target in targets if _PATCHING.search(target.model)]
+    default = [""] if targets and targets[0] in found else []
+    return frozenset([*default, *(name for target in found for name in (target.name, target.model))])
 
 
 def windows_of(targets: Sequence[Target]) -> dict[str, int]:

@@ -28,6 +28,7 @@ from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.session_modes import SessionModes
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.patches import ApplyPatch
 from holdfast.values import ApprovalMode, Choice
 from stores import MemoryStore
 
@@ -155,6 +156,9 @@ async def test_edits_asks_about_files_that_the_snapshot_lacks(tmp_path: Path) ->
         ([_write("a.txt", "x" * 101)], "a.txt"),
         ([_write("large.txt", "é" * 51)], "large.txt"),
         ([edit], "a.txt"),
+        ([unignore, _patch("*** Delete File: old/x.txt")], "old/x.txt"),
+        ([_patch("*** Update File: a.txt", "-aa", "+" + "a" * 90)], "a.txt"),
+        ([_patch("*** Update File: a.txt", "-aa", "+b", "*** Add File: b.txt", "+b")], ""),
         ([unignore, _write("a.txt", "x" * 100), _write("new.txt", "x")], ""),
     )
     for number, (calls, asked_about) in enumerate(rows):
@@ -175,6 +179,7 @@ async def test_edits_asks_about_files_that_the_snapshot_lacks(tmp_path: Path) ->
                 tool,
                 WriteFile(files),
                 EditFile(files),
+                ApplyPatch(files),
                 judge=judge,
                 features={"undo": snapshots},
             ) as world,
@@ -187,6 +192,10 @@ async def test_edits_asks_about_files_that_the_snapshot_lacks(tmp_path: Path) ->
             )
         assert (work / "old" / "x.txt").read_text() == "precious"
         await asyncio.to_thread(snapshots.store.close)
+
+
+def _patch(*lines: str) -> CallTool:
+    return CallTool("apply_patch", {"input": "\n".join(["*** Begin Patch", *lines, "*** End Patch"])})
 
 
 def _write(path: str, content: str) -> CallTool:

@@ -18,7 +18,8 @@ from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS
 from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.files.contents import FilesSeen
-from holdfast.tools.files.edits import WriteFile
+from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.patches import ApplyPatch
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.on_demand import declared, found, listed, with_finder
 from holdfast.tools.read_result import NO_OUTPUT, ReadResult
@@ -276,3 +277,18 @@ async def test_the_model_is_told_when_tools_fail_and_when_they_work_again() -> N
     assert "[Note" not in said[0]
     assert "fail now: mcp__github__* (1), because the MCP server github isn't connected." in said[1]
     assert "[Note from Holdfast about what has changed:\nAll tools work again.]" in said[2]
+
+
+async def test_a_model_that_is_trained_on_patches_is_offered_them_instead_of_edits() -> None:
+    files = FilesSeen()
+    tools = (WriteFile(files), EditFile(files), ApplyPatch(files))
+    async with (
+        ChaosServer([Say("a")], after_last="repeat") as chaos,
+        process(chaos, *tools, patching=frozenset({"codex"})) as world,
+    ):
+        for number, model in enumerate(("", "codex"), 1):
+            await send(world, model=model)
+            await world.until("s", e.RunEnded, times=number)
+        plain, trained = chaos.seen.requests
+    assert names(plain) == ["write_file", "edit_file"]
+    assert names(trained) == ["write_file", "apply_patch"]

@@ -40,6 +40,8 @@ TABLE: tuple[tuple[str, Action, str], ...] = (
     ("read Holdfast's own", tool("read_file", "/home/u/.config/holdfast/x"), "deny deny deny deny deny"),
     ("edit", tool("edit_file", "src/a.py"), "deny deny ask allow allow"),
     ("write", tool("write_file", "src/new.py"), "deny deny ask allow allow"),
+    ("patch", tool("apply_patch", "src/a.py"), "deny deny ask allow allow"),
+    ("patch a protected file", tool("apply_patch", ".github/workflows/ci.yml"), "deny deny ask ask ask"),
     ("edit what undo doesn't cover", tool("edit_file", "build/out.js"), "deny deny ask ask allow"),
     ("edit outside", tool("edit_file", "/home/u/other"), "deny deny ask ask ask"),
     ("edit through a link", tool("edit_file", "out/hosts"), "deny deny ask ask ask"),

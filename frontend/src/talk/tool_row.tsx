@@ -10,7 +10,7 @@ import { AskRow } from "./ask_row.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { CopyButton } from "./copy_button.tsx";
 import { Parts } from "./parts.tsx";
-import { isTyped, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { isTyped, patchIn, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 const SHOWN_CHARS_MAX = 64 * 1024;
 
@@ -94,6 +94,8 @@ function cutNote(tool: ToolEntry): string {
 function Arguments({ tool }: { readonly tool: ToolEntry }): JSX.Element {
   if (tool.bad_args !== "")
     return <Box title="Arguments (not valid JSON)" text={exact(tool.bad_args)} note="" />;
+  const patch = patchIn(tool.args);
+  if (patch !== "") return <Box title="Patch" text={exact(patch)} note="" language="diff" />;
   const { command, ...others } = tool.args;
   if (typeof command !== "string")
     return <Box title="Arguments" text={exact(written(tool.args))} note="" language="json" />;

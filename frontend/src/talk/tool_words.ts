@@ -13,6 +13,7 @@ const ICONS: Readonly<Record<string, IconName>> = {
   read_file: "file",
   write_file: "pencil",
   edit_file: "pencil",
+  apply_patch: "pencil",
   list_files: "folder",
   search_files: "search",
   send_file: "send",
@@ -55,8 +56,18 @@ export function toolIcon(name: string): IconName {
   return Object.hasOwn(ICONS, name) ? (ICONS[name] ?? "tool") : "tool";
 }
 
+const PATCHED = /^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm;
+
+/** The patch of a call that applies one. */
+export function patchIn(args: Readonly<Record<string, unknown>>): string {
+  const { input } = args;
+  return typeof input === "string" && input.startsWith("*** Begin Patch") ? input : "";
+}
+
 /** What the call is aimed at: its command, path, address or pattern. */
 export function targetLine(tool: Pick<ToolEntry, "args" | "bad_args">): string {
+  const patch = patchIn(tool.args);
+  if (patch !== "") return oneLine([...patch.matchAll(PATCHED)].map((found) => found[1]).join(", "));
   for (const name of TELLING) {
     const value = tool.args[name];
     if (typeof value === "string" && value.trim() !== "") return oneLine(value);
@@ -74,6 +85,7 @@ const VERBS: Readonly<Record<string, readonly [to: string, ing: string]>> = {
   read_file: ["read", "reading"],
   write_file: ["write", "writing"],
   edit_file: ["edit", "editing"],
+  apply_patch: ["patch", "patching"],
   list_files: ["list", "listing"],
   search_files: ["search for", "searching for"],
   send_file: ["send", "sending"],

@@ -27,7 +27,7 @@ from holdfast.folds.entries import Ending, Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage
-from holdfast.policy.tool_names import READ_RESULT, tool_kind
+from holdfast.policy.tool_names import PATCHED, READ_RESULT, tool_kind
 from holdfast.tools.registry import Registry
 from holdfast.values import COMPACT, Failure, TrimmedResult
 
@@ -264,6 +264,9 @@ def _files(transcript: Transcript, upto_seq: int) -> str:
         kind = tool_kind(entry.name) if isinstance(entry, ToolCard) and entry.ok else None
         if not isinstance(entry, ToolCard) or kind not in {"read", "write"} or entry.seq > upto_seq:
             continue
+        for path in PATCHED.findall(str(entry.args.get("input", ""))):
+            found.pop(path, "")
+            found[path] = "changed"
         if isinstance(path := entry.args.get("path"), str):
             earlier = found.pop(path, "read")
             found[path] = "changed" if kind == "write" else earlier

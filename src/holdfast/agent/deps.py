@@ -83,6 +83,7 @@ class AgentDeps:
     spool: Spool | None = None
     context_window: int = 200_000  # of the smallest target
     windows: Mapping[str, int] = field(default_factory=dict[str, int])  # by target or model
+    patching: frozenset[str] = frozenset()  # the models of runs that change files with apply_patch
     turns_max: int = 100
     budget: Budget = field(default_factory=Budget)
     answer_bytes_max: int = ANSWER_BYTES_MAX

@@ -8,7 +8,7 @@ from holdfast.agent.run_hooks import declared_tools
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
 from holdfast.interfaces.feature import DeclaringRun
-from holdfast.policy.tool_names import ASK_USER, CALL_TOOL, FIND_TOOLS, READ_RESULT
+from holdfast.policy.tool_names import APPLY_PATCH, ASK_USER, CALL_TOOL, EDIT_FILE, FIND_TOOLS, READ_RESULT
 from holdfast.tools.on_demand import DeclaredTools, declared, listed, with_finder
 from holdfast.tools.registry import Registry
 
@@ -31,6 +31,8 @@ def declared_to(run: Run, view: SharedFold, tools: Registry, deps: AgentDeps) ->
     changes = declared_tools(DeclaringRun(run, view.session, tools, deps))
     if run.settings.no_questions or run.settings.unattended:
         changes[ASK_USER] = None
+    # The same changes, in the form that the model is trained on.
+    changes[EDIT_FILE if run.settings.model in deps.patching else APPLY_PATCH] = None
     known = view.transcript.context
     kept = known.tools if known is not None and not known.broken else ()
     if is_trimmed(view):

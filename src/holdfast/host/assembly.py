@@ -52,7 +52,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
-from holdfast.targets import Target, windows_of
+from holdfast.targets import Target, patching, windows_of
 from holdfast.values import CONVERSATIONS, EVERY_SOURCE
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ def _agent(
         background=tools.tasks,
         context_window=min(target.context_window for target in targets),
         windows=windows_of(targets),
+        patching=patching(targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 MCP_PREFIX = "mcp__"  # `mcp__SERVER__TOOL`, with a label for each server
 NAME_CHARS_MAX = 64  # what every model provider accepts
 LABEL_CHARS_MAX = 20
+# The lines of a patch that name a file.
+PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
 _NUMBERS = range(2, 10_000)
 
 SHELL = "shell"
@@ -20,6 +22,7 @@ SHELL_KILL = "shell_kill"
 READ_FILE = "read_file"
 WRITE_FILE = "write_file"
 EDIT_FILE = "edit_file"
+APPLY_PATCH = "apply_patch"
 LIST_FILES = "list_files"
 SEARCH_FILES = "search_files"
 SEND_FILE = "send_file"
@@ -86,6 +89,7 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         READ_FILE: "read",
         WRITE_FILE: "write",
         EDIT_FILE: "write",
+        APPLY_PATCH: "write",
         LIST_FILES: "read_tree",
         SEARCH_FILES: "read_tree",
         SEND_FILE: "read",  # to the person who talks with the agent

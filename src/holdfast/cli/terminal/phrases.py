@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from holdfast import events as e
 from holdfast.cli.terminal.style import Style
 from holdfast.folds.entries import ending_words
-from holdfast.policy.tool_names import UPDATE_PLAN
+from holdfast.policy.tool_names import APPLY_PATCH, PATCHED, UPDATE_PLAN
 from holdfast.safe_text import exact, safe, safe_line
 from holdfast.values import Choice, GrantOffer, Width
 
@@ -37,6 +37,8 @@ def tool_words(asked: e.ToolAsked) -> str:
     """Describe a tool call in one line."""
     named = ("command", "path", "pattern", "url", "text", "query")
     said = next((str(asked.args[key]) for key in named if asked.args.get(key)), "")
+    if asked.name == APPLY_PATCH:
+        said = ", ".join(dict.fromkeys(PATCHED.findall(str(asked.args.get("input", "")))))
     if not said and asked.args:
         said = ", ".join(f"{key}={value}" for key, value in asked.args.items())
     return safe_line(f"{asked.name}  {said or asked.bad_args}", ARGS_CHARS_MAX)

@@ -304,9 +304,7 @@ def check_temperature(settings: RunSettings, targets: Sequence[Target]) -> None:
     names = (one for one in targets if settings.model in {one.name, one.model})
     target = next(names, targets[0])
     if target.is_unsampled:
-        text = (
-            f"The target '{target.name}' accepts no temperature. Leave it out, or choose another target"
-        )
+        text = f"The target '{target.name}' accepts no temperature. Leave it out, or choose another target"
         raise bad_request(text, param="temperature", code="unsupported_option")
 
 

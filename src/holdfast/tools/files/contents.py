@@ -112,6 +112,12 @@ def replace_whole(spot: Spot, data: bytes, *, was: Stamp | None) -> Stamp:
     return Stamp(mtime_ns, len(data), hashlib.sha256(data).hexdigest())
 
 
+def remove(spot: Spot, *, was: Stamp | None) -> None:
+    """Delete the file; raises PathRefused if it has changed."""
+    _insist_unchanged(spot, was)
+    os.unlink(spot.name, dir_fd=spot.folder_fd)
+
+
 def _put_in_place(spot: Spot, unfinished: str, *, is_new: bool) -> None:
     """Give the file its name; a new one never takes the place of one that someone else has just made."""
     if is_new:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
-from holdfast.policy.tool_names import EDIT_FILE, WRITE_FILE
+from holdfast.policy.tool_names import APPLY_PATCH, EDIT_FILE, WRITE_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import FilesSeen, Stamp, byte_count, read_whole, replace_whole
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace, Workspaces
@@ -150,8 +150,8 @@ class EditFile(_ChangesFiles):
         def edit() -> tuple[Stamp, str, int]:
             with self._workspaces(call.workspace).bound_to(call.judged_paths).spot(given.path) as spot:
                 data, now = read_whole(spot)
-                _insist_on_fresh(
-                    spot, now, seen=self._seen.last(call.session_id, f"{call.workspace}/{spot.inside}")
+                insist_on_fresh(
+                    spot.inside, now, seen=self._seen.last(call.session_id, f"{call.workspace}/{spot.inside}")
                 )
                 if call.approved:
                     _insist_on_approved(spot, call.approved, _digest(EDIT_FILE, args, data))
@@ -211,8 +211,10 @@ def bytes_after_max(tool: str, args: Mapping[str, object], *, paths: Sequence[st
     """The most bytes that the file can have after the change. Blocks."""
     if tool == WRITE_FILE:
         return _encoded_bytes(parsed(WriteFileArgs, args).content)
-    given = parsed(EditFileArgs, args)
     size = max((path.stat().st_size for path in map(Path, paths) if path.exists()), default=0)
+    if tool == APPLY_PATCH:
+        return size + _encoded_bytes(str(args.get("input", "")))
+    given = parsed(EditFileArgs, args)
     for edit in given.all_edits:
         old, new = _encoded_bytes(edit.old_text), _encoded_bytes(_with_crlf(edit.new_text))
         places = max(1, size // old) if edit.replace_all else 1
@@ -322,13 +324,14 @@ def _seen_or_new(spot: Spot, seen: Stamp | None) -> Stamp | None:
     if seen is None:
         return Stamp(found.st_mtime_ns, found.st_size, "")
     _, now = read_whole(spot)
-    _insist_on_fresh(spot, now, seen=seen)
+    insist_on_fresh(spot.inside, now, seen=seen)
     return now
 
 
-def _insist_on_fresh(spot: Spot, now: Stamp, *, seen: Stamp | None) -> None:
+def insist_on_fresh(path: str, now: Stamp, *, seen: Stamp | None) -> None:
+    """Raise PathRefused if the file isn't as the session has last seen it."""
     if seen is not None and seen.differs(now):
-        raise PathRefused(f"{spot.inside} has changed since it was last read. Read it again, then change it.")
+        raise PathRefused(f"{path} has changed since it was last read. Read it again, then change it.")
 
 
 def _bytes(text: str) -> bytes:
