@@ -4,7 +4,8 @@ import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { Icon } from "../icons.tsx";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
-import { commands, marked } from "../talk/command_words.ts";
+import { commands } from "../talk/command_words.ts";
+import { marked } from "../talk/marked_words.ts";
 import { Dialog } from "./dialog.tsx";
 import { closeDialog, dialog, isMac } from "./ui.ts";
 

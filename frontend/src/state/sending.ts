@@ -122,9 +122,8 @@ async function post(one: Pending): Promise<Result<Started>> {
     return { ok: false, trouble: GONE };
   }
   const body = {
-    ...(one.way === "command"
-      ? { command: one.text.trim().slice(1) }
-      : { input: one.text, parts: one.parts }),
+    ...(one.way === "command" ? { command: one.text.trim().slice(1) } : { input: one.text }),
+    parts: one.parts,
     session_id: one.session_id,
     client_id: one.client_id,
     origin: "page",

@@ -5,8 +5,9 @@ import { useOwnCommands } from "../features/commands/own_commands.ts";
 import { dialog } from "../frame/ui.ts";
 import { isComposing } from "../keys.ts";
 import { saveDraft } from "../state.ts";
-import { commands, marked } from "./command_words.ts";
+import { commands } from "./command_words.ts";
 import { focusComposer } from "./focus.ts";
+import { marked } from "./marked_words.ts";
 
 interface Props {
   readonly draft: string;

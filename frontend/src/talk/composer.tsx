@@ -23,7 +23,7 @@ import {
 import { type Acting, useActing } from "./acting.ts";
 import { again, attach, attached, detach, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
-import { commands, memoryIn } from "./command_words.ts";
+import { commands } from "./command_words.ts";
 import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
 import { PermissionMode } from "./permission_mode.tsx";
@@ -82,12 +82,8 @@ export function Composer(): JSX.Element {
     }
     leftOut.value = "";
     acting.forget();
-    if (isCommand(words) && files.length > 0) {
-      leftOut.value = "A shell command can't have attachments.";
-      return;
-    }
-    if (memoryIn(words) !== null) {
-      void parts?.proposeMemory(words);
+    if (parts?.memoryIn(words)) {
+      void parts.proposeMemory(words);
       return;
     }
     const [command, rest] = commandIn(words);

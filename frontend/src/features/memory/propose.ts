@@ -3,7 +3,7 @@ import { newId } from "../../api.ts";
 import { ask } from "../../state/asking.ts";
 import { saveDraft, session } from "../../state.ts";
 import { leftOut } from "../../talk/attachments.ts";
-import { memoryIn } from "../../talk/command_words.ts";
+import { memoryIn } from "../../talk/marked_words.ts";
 import { loadMemories } from "./memories.ts";
 
 /** Proposes it; the text stays where it was written if that fails. */

@@ -66,7 +66,7 @@ class _Step(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What happens to the file."""
+        """The change in words."""
         if self.change.move_to:
             return f"move {self.change.path} to {self.change.move_to}"
         return f"{self.change.kind} {self.change.path}"
