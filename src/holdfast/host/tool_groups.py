@@ -17,7 +17,9 @@ from holdfast.models.adapters import adapter_of
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import Sandbox
+from holdfast.targets import patching
 from holdfast.tools.built_in import built_in_tools, shell_of
+from holdfast.tools.files.edits import EditFile
 from holdfast.tools.on_demand import GROUP, CallFoundTool, FindTools
 from holdfast.tools.read_result import ReadResult
 from holdfast.tools.recall import SearchSessions
@@ -53,6 +55,8 @@ def open_all(
         protected=world.protected,
         watchdog=world.watchdog,
     )
+    if patching(settings.model_targets()):
+        built_in += [tool.patches() for tool in built_in if isinstance(tool, EditFile)]
     for group, tools in {"built_in": built_in, **further(), GROUP: [FindTools(), CallFoundTool()]}.items():
         registry.put(group, tools)
     shell = os.path.basename(shell_of(world.environment))  # noqa: PTH119  # a name, not a look at files

@@ -63,6 +63,7 @@ ToolKind: TypeAlias = Literal[
 # server.
 WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
     {
+        APPLY_PATCH: "write",
         SEARCH_SESSIONS: "free",
         SCHEDULE: "later",
         REMEMBER: "free",
@@ -89,7 +90,6 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         READ_FILE: "read",
         WRITE_FILE: "write",
         EDIT_FILE: "write",
-        APPLY_PATCH: "write",
         LIST_FILES: "read_tree",
         SEARCH_FILES: "read_tree",
         SEND_FILE: "read",  # to the person who talks with the agent

@@ -12,7 +12,6 @@ from holdfast.tools.ask import AskUser
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
-from holdfast.tools.files.patches import ApplyPatch
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
 from holdfast.tools.files.send_file import SendFile
@@ -65,7 +64,6 @@ def built_in_tools(
         ReadFile(seen, workspaces=workspaces),
         WriteFile(seen, workspaces=workspaces),
         EditFile(seen, workspaces=workspaces),
-        ApplyPatch(seen, workspaces=workspaces),
         ListFiles(workspaces=workspaces),
         SearchFiles(
             environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces

@@ -165,6 +165,12 @@ class EditFile(_ChangesFiles):
         self._seen.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
         return ToolResult(f"Edited {inside}: replaced {places} {'place' if places == 1 else 'places'}.")
 
+    def patches(self) -> Tool:
+        """The tool that applies patches, which knows the same files."""
+        from holdfast.tools.files.patches import ApplyPatch  # for some models only
+
+        return ApplyPatch(self._seen, workspaces=self._workspaces)
+
 
 def edited(data: bytes, given: EditFileArgs) -> tuple[str, int]:
     """The text after the edits and the number of replacements; raises PathRefused with advice."""

@@ -14,7 +14,6 @@ from holdfast.policy.tool_names import APPLY_PATCH, PATCHED
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, remove, replace_whole
 from holdfast.tools.files.edits import insist_on_fresh, unified_diff
-from holdfast.tools.files.near_miss import near_miss
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
@@ -46,7 +45,7 @@ class Hunk(Struct):
         return [line for mark, line in self.lines if mark != "+"]
 
 
-class FileChange(Struct):
+class PatchedFile(Struct):
     """The change of one file. A new one has all its lines in one hunk."""
 
     kind: Literal["add", "update", "delete"]
@@ -58,7 +57,7 @@ class FileChange(Struct):
 class _Step(Struct, frozen=True):
     """A change and the file as it was; None if there was none."""
 
-    change: FileChange
+    change: PatchedFile
     before: bytes | None = None
     was: Stamp | None = None
     after: str = ""
@@ -158,14 +157,14 @@ def patched_paths(text: str) -> list[str]:
     return list(dict.fromkeys(path.strip() for path in PATCHED.findall(text)))
 
 
-def parsed_patch(text: str) -> list[FileChange]:
+def parsed_patch(text: str) -> list[PatchedFile]:
     """Return the changes in a patch; raises PathRefused with the line that doesn't fit."""
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
     begin = next((at for at, line in enumerate(lines) if line.strip() == BEGIN), -1)
     end = next((at for at in range(len(lines) - 1, begin, -1) if lines[at].strip() == END), -1)
     if begin < 0 or end < 0:
         raise PathRefused(f"The patch must begin with {BEGIN!r} and end with {END!r}, each on its own line.")
-    changes: list[FileChange] = []
+    changes: list[PatchedFile] = []
     for number, line in enumerate(lines[begin + 1 : end], begin + 2):
         if not _takes(changes, line):
             raise PathRefused(
@@ -178,12 +177,12 @@ def parsed_patch(text: str) -> list[FileChange]:
     return changes
 
 
-def _takes(changes: list[FileChange], line: str) -> bool:
+def _takes(changes: list[PatchedFile], line: str) -> bool:
     """Add the line to the changes; False if it isn't valid there."""
     for kind in ("add", "update", "delete"):
         head = f"*** {kind.capitalize()} File: "
         if line.startswith(head):
-            changes.append(FileChange(kind, line.removeprefix(head).strip()))
+            changes.append(PatchedFile(kind, line.removeprefix(head).strip()))
             return bool(changes[-1].path)
     change = changes[-1] if changes else None
     if change is None or change.kind == "delete":
@@ -206,7 +205,7 @@ def _takes(changes: list[FileChange], line: str) -> bool:
     return True
 
 
-def patched(text: str, change: FileChange) -> str:
+def patched(text: str, change: PatchedFile) -> str:
     """Return the file's text after the change; raises PathRefused with the closest text."""
     line_end = "\r\n" if "\n" in text and text.count("\n") == text.count("\r\n") else "\n"
     lines = text.split(line_end)
@@ -223,6 +222,8 @@ def patched(text: str, change: FileChange) -> str:
         old = hunk.old
         start = (at if hunk.header else len(lines)) if not old else _find(lines, old, at, at_end=hunk.at_end)
         if start < 0:
+            from holdfast.tools.files.near_miss import near_miss  # most patches fit
+
             near = near_miss(text, "\n".join(old))
             raise PathRefused(
                 f"Nothing was changed: these lines aren't in {change.path}, or not in this order:\n"
@@ -259,7 +260,7 @@ def _find(lines: list[str], wanted: list[str], first: int, *, at_end: bool = Fal
     return -1
 
 
-def _planned(opened: Workspace, change: FileChange) -> _Step:
+def _planned(opened: Workspace, change: PatchedFile) -> _Step:
     """The change of the file as it is now; raises PathRefused if it doesn't fit."""
     if change.kind == "add":
         _insist_on_free(opened, change.path)
