@@ -34,6 +34,7 @@ export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell
     { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
     { icon: "filter", words: "Compact", act: () => void told(compact(id), tell) },
     { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
+    { icon: "download", words: "Export as HTML", act: () => void fetchFile(exportUrl(id, "html"), "") },
     { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
     archived
       ? { icon: "unarchive", words: "Unarchive", act: () => void told(archive(id, false), tell) }

@@ -90,7 +90,7 @@ export async function fork(atSeq?: number, source = session.value?.id ?? ""): Pr
 }
 
 /** Where the session can be downloaded from. */
-export function exportUrl(sessionId: string, format: "json" | "md"): string {
+export function exportUrl(sessionId: string, format: "html" | "json" | "md"): string {
   return sessionPath(sessionId, `/export?format=${format}`);
 }
 

@@ -35,7 +35,7 @@ _PARAMETERS: Mapping[str, Any] = {
     "choice": {"enum": ["session", "always"]},
     "X-Holdfast-Prompt": {"enum": ["default", "none"]},
     "width": {"enum": ["exact", "similar"]},
-    "format": {"enum": ["json", "md"]},
+    "format": {"enum": ["json", "md", "html"]},
     "archived": _YES_OR_NO,
     "children": _YES_OR_NO,
     "all": _YES_OR_NO,

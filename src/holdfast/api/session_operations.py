@@ -339,9 +339,11 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Export a session as a file.",
         by_ticket=True,
-        responses={200: {"application/json": sessions.SessionExport, "text/markdown": None}},
+        responses={
+            200: {"application/json": sessions.SessionExport, "text/markdown": None, "text/html": None}
+        },
         errors={400: "invalid_request", **SESSION_ERRORS},
-        query={"format": "json (default) or md."},
+        query={"format": "json (default), md or html."},
     ),
     Operation(
         "GET",

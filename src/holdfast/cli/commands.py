@@ -1,6 +1,6 @@
 """Every command; a command imports what it needs when it runs."""
 
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -423,7 +423,7 @@ def sessions_show(
 def sessions_export(
     session: Conversation,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORM", help="json (complete) or md (readable).")
+        str, typer.Option("--format", "-f", metavar="FORM", help="json (complete), md or html (readable).")
     ] = "json",
     output: Annotated[
         str,
@@ -432,12 +432,12 @@ def sessions_export(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Export a session as JSON or Markdown."""
+    """Export a session as JSON, Markdown or HTML."""
     from holdfast.cli.sessions import export_session
 
-    if form not in {"json", "md"}:
-        raise typer.BadParameter("must be json or md", param_hint="--format")
-    kind = "md" if form == "md" else "json"
+    if form not in {"json", "md", "html"}:
+        raise typer.BadParameter("must be json, md or html", param_hint="--format")
+    kind = cast("Literal['json', 'md', 'html']", form)
     raise typer.Exit(export_session(_flags(data_dir, config), session, form=kind, output=output))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, assert_never
 
@@ -30,6 +31,7 @@ from holdfast.host.stores import store_place
 from holdfast.interfaces.index import ListedSession, RunQuery, SessionQuery
 from holdfast.interfaces.journal import Record, StoreFailed
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.redaction import NO_SECRETS
@@ -150,11 +152,17 @@ class OfflineReader:
             runs=(),
         )
 
-    async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
+    async def export(self, session_id: str, *, form: Literal["json", "md", "html"] = "json") -> bytes:
         """See Reads."""
         found = await self._listed(session_id)
         if form == "md":
             pieces = markdown_in_pieces(*await self._folded(session_id))
+            return b"".join([piece async for piece in pieces])
+        if form == "html":
+            from holdfast.server.sessions.html_export import html_in_pieces
+
+            blobs = FileBlobs(self._path.with_name("blobs"))
+            pieces = html_in_pieces(*await self._folded(session_id), partial(asyncio.to_thread, blobs.get))
             return b"".join([piece async for piece in pieces])
         events = tuple(
             {"seq": record.seq, **msgspec.json.decode(record.body)} for record in await self._all(session_id)

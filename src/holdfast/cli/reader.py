@@ -47,7 +47,7 @@ class Reader(Protocol):
         """The newest entries of the transcript below a seq."""
         ...
 
-    async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
+    async def export(self, session_id: str, *, form: Literal["json", "md", "html"] = "json") -> bytes:
         """A session as a file."""
         ...
 

@@ -64,7 +64,7 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
 
 
 def export_session(
-    flags: Mapping[str, object], session_id: str, *, form: Literal["json", "md"], output: str
+    flags: Mapping[str, object], session_id: str, *, form: Literal["json", "md", "html"], output: str
 ) -> int:
     """Write a conversation to a file, or to the standard output."""
 

@@ -268,7 +268,7 @@ class Client:
             async for one in found:
                 yield one
 
-    async def export(self, session_id: str, *, form: Literal["json", "md"] = "json") -> bytes:
+    async def export(self, session_id: str, *, form: Literal["json", "md", "html"] = "json") -> bytes:
         """A session as a file."""
         asked = ClientRequest("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
         return await self._exchange.call(asked)

@@ -2,11 +2,13 @@
 
 import json
 
-from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, said_to, served, target_of
 from stores import MemoryStore
 from tables import for_each_row
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
 async def test_a_session_is_created_listed_changed_and_shown() -> None:
@@ -290,6 +292,32 @@ async def test_a_session_is_exported_as_json_and_as_text() -> None:
         assert "## You\n\na question" in text.body.decode()
         assert "## Assistant\n\nan answer" in text.body.decode()
         assert (await server.call("GET", "/api/sessions/s/export?format=pdf")).status == 400
+
+
+async def test_a_session_is_exported_as_a_page_that_needs_nothing_else() -> None:
+    """P11: nothing that a person, the model or a tool wrote becomes markup, a script or a request."""
+    bad = "<script>alert(1)</script><img src=x onerror=y>"
+    text = f"**Bold** [a](javascript:b) ![c](https://tracker.example/p.png)\n\n| d |\n|---|\n| e |\n\n{bad}"
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    script = [[CallTool("no_such_tool", {"path": bad})], [Say(text)]]
+    async with ChaosServer(*script) as chaos, served(target_of(chaos)) as server:
+        asked = [{"role": "user", "content": [{"type": "text", "text": bad}, image]}]
+        _, begun = await server.post("/v1/runs", {"input": asked, "session_id": "s"})
+        await server.ended(begun["run_id"])
+        await server.call("PATCH", "/api/sessions/s", body={"title": bad})
+        got = await server.call("GET", "/api/sessions/s/export?format=html")
+        page = got.body.decode()
+    assert got.headers["Content-Type"].startswith("text/html")
+    assert "attachment" in got.headers["Content-Disposition"]
+    assert "<strong>Bold</strong>" in page
+    assert "<td>e</td>" in page
+    assert f"data:image/png;base64,{PIXEL}" in page
+    assert "<title>&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "onerror=y>" not in page.replace("onerror=y&gt;", "")
+    assert 'href="javascript' not in page
+    assert 'src="https' not in page
+    assert "default-src 'none'" in page
 
 
 async def test_one_stream_has_the_whole_log_and_the_changes_of_the_list() -> None:

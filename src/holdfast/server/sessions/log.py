@@ -220,12 +220,17 @@ class SessionLogRoutes:
         found = await session_of(deps, request)
         session_id = found.row.session_id
         kind = request.query_params.get("format", "json")
-        if kind not in {"json", "md"}:
-            raise bad_request("'format' must be json or md", param="format")
+        if kind not in {"json", "md", "html"}:
+            raise bad_request("'format' must be json, md or html", param="format")
         headers = {"Content-Disposition": _disposition(found.row.title or found.row.preview, kind)}
         if kind == "md":
             pieces = markdown_in_pieces(*await deps.folds.session(session_id))
             return StreamingResponse(pieces, 200, headers, media_type="text/markdown")
+        if kind == "html":
+            from holdfast.server.sessions.html_export import html_in_pieces  # only this needs the renderer
+
+            pieces = html_in_pieces(*await deps.folds.session(session_id), deps.store.blob)
+            return StreamingResponse(pieces, 200, headers, media_type="text/html")
         pieces = json_of(deps.store, session_id, shown=listed(found, deps.marks))
         return StreamingResponse(pieces, 200, headers, media_type="application/json")
 
