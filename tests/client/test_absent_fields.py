@@ -22,6 +22,7 @@ BudgetShown: key label period limit_usd limit_tokens used_usd used_tokens resets
 CacheBreak: seq at reason
 CallTokens: seq at run_id call_id new_tokens cached_tokens output_tokens
 Capabilities: platform implementation version model auth runtime features endpoints
+ChannelMessageShown: id channel chat state
 ApprovalModeShown: mode
 BroughtServersShown: servers renew_s
 BroughtShown: name state
@@ -54,6 +55,7 @@ GrantRevoked: grant_id deleted
 GrantShown: grant_id scope rule says
 HealthShown: status
 HitShown: seq passage
+JobRepeat: times completed
 KeyList: data
 KeyMade: name source key
 KeyRevoked: name deleted
