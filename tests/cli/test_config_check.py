@@ -14,9 +14,8 @@ from holdfast.config.validation import known_keys
 
 
 def shown(lines: list[str], key: str) -> str:
-    """The line of a key, with its blanks made single."""
-    (line,) = [line for line in lines if line.startswith(f"{key} =")]
-    return " ".join(line.split())
+    """The line of a key, with its blanks made single; of several sections, that of the first."""
+    return " ".join(next(line for line in lines if line.startswith(f"{key} =")).split())
 
 
 def test_every_value_is_shown_with_its_source() -> None:

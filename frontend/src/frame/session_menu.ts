@@ -18,6 +18,12 @@ import { show } from "./commands.ts";
 import type { MenuItem } from "./menu.tsx";
 import { drawerOpen, offerUndo, type Renaming, renaming } from "./ui.ts";
 
+const FORMATS = [
+  ["Markdown", "md"],
+  ["HTML", "html"],
+  ["JSON", "json"],
+] as const;
+
 type Tell = (words: string) => void;
 
 export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell): MenuItem[] {
@@ -33,9 +39,11 @@ export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell
     { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
     { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
     { icon: "filter", words: "Compact", act: () => void told(compact(id), tell) },
-    { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
-    { icon: "download", words: "Export as HTML", act: () => void fetchFile(exportUrl(id, "html"), "") },
-    { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
+    ...FORMATS.map(([name, format]) => ({
+      icon: "download" as const,
+      words: `Export as ${name}`,
+      act: () => void fetchFile(exportUrl(id, format), ""),
+    })),
     archived
       ? { icon: "unarchive", words: "Unarchive", act: () => void told(archive(id, false), tell) }
       : { icon: "archive", words: "Archive", act: () => void archivedAway(row, tell) },

@@ -49,6 +49,7 @@ EFFECTS = {
     "commands.list commands.expand",
     "store and read attachments": "blobs.upload blobs.download",
     "read memories": "memory.list memory.history",
+    "propose a memory": "memory.propose",
     "change memories": "memory.edit memory.decide memory.roll_back memory.forget",
     "start programs": "mcp_servers.put",
     "read targets": "targets.list",
@@ -56,7 +57,7 @@ EFFECTS = {
     "administer keys": "keys.list keys.add keys.revoke",
     "administer the server": "nodes.list usage.show",
     "administer channels": "channels.list channels.pair channels.allow channels.revoke channels.test "
-    "channels.log",
+    "channels.log channels.send channels.message",
     "administer automations": "triggers.list triggers.create triggers.preview triggers.show triggers.edit "
     "triggers.delete triggers.pause triggers.resume triggers.run triggers.missed triggers.secret "
     "triggers.history jobs.list jobs.create jobs.show jobs.edit jobs.delete jobs.pause jobs.resume jobs.run",
@@ -117,6 +118,8 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "PUT /api/sessions/{session_id}/mcp-servers/{client_id}",  # it starts programs
                 "GET /api/channels",
                 "GET /api/channels/{name}/log",
+                "GET /api/channels/{name}/messages/{message_id}",
+                "POST /api/channels/{name}/messages",
                 "POST /api/channels/{name}/pair",
                 "POST /api/channels/{name}/test",
                 "POST /api/channels/{name}/users",

@@ -65,6 +65,8 @@ async def test_a_platform_that_is_away_for_an_hour_is_red_and_then_gets_everythi
             (shown,) = health["channels"]
             assert (shown["state"], shown["undelivered"]) == ("failed", 3)
             assert "can't connect" in shown["problem"]
+            found = [record.event for record in await store.read(LOG, limit=10_000)]
+            assert sum(isinstance(one, ChannelFailed) for one in found) == 1
             held.close()
             async with FakeTelegram(port=port) as telegram:
                 telegram.world.say(ME, "are you there?")
@@ -78,7 +80,6 @@ async def test_a_platform_that_is_away_for_an_hour_is_red_and_then_gets_everythi
                 _, health = await server.get("/health/detailed")
                 assert health["channels"][0]["state"] == "connected"
             found = [record.event for record in await store.read(LOG, limit=10_000)]
-            assert sum(isinstance(one, ChannelFailed) for one in found) == 1
             assert not any(isinstance(one, e.DeliveryUnknown) for one in found)
 
 
