@@ -47,9 +47,11 @@ def declared_to(run: Run, view: SharedFold, tools: Registry, deps: AgentDeps) ->
 
 def tool_facts(shown: DeclaredTools, tools: Registry) -> dict[str, str]:
     """Return what the model should know about the tools besides their declarations, by name."""
-    names = listed(shown.hidden)
+    names = shown.hidden_names
     text = f"- More tools: {names}. {FIND_TOOLS} returns their arguments, {CALL_TOOL} calls them."
-    gone = [tool.spec for tool in tools.all() if tool.traits.unavailable]
-    why = dict.fromkeys(tool.traits.unavailable for tool in tools.all() if tool.traits.unavailable)
-    outage = f"- Tools that fail now: {listed(gone)}, because {'; '.join(why)}. Use others meanwhile."
-    return {"further tools": text if names else "", OUTAGE: outage if gone else ""}
+    facts = {"further tools": text if names else "", OUTAGE: ""}
+    if gone := [tool for tool in tools.all() if tool.traits.unavailable]:
+        why = dict.fromkeys(tool.traits.unavailable for tool in gone)
+        failing = listed([tool.spec for tool in gone])
+        facts[OUTAGE] = f"- Tools that fail now: {failing}, because {'; '.join(why)}. Use others meanwhile."
+    return facts

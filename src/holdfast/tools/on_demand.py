@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ NAMED_MAX = 100
 CALL_ONE = f'[Call one with {CALL_TOOL}: {{"name": "…", "arguments": {{…}}}}.]'
 _WORD = re.compile(r"[^\W_]{2,}")
 _STEM_CHARS = 4
+_WAYS = frozenset({FIND_TOOLS, CALL_TOOL})
 _FIRST_SENTENCE = re.compile(r".*?(?:\.(?=\s|$)|$)", re.DOTALL)
 
 
@@ -73,7 +75,7 @@ class CallFoundTool(Tool):
         return ToolResult(f"Name the tool to call. {FIND_TOOLS} lists them.", ok=False)
 
 
-class DeclaredTools(Struct, frozen=True):
+class DeclaredTools(Struct, frozen=True, dict=True):
     """The tools of a run: those that are declared to the model, and those that it can find."""
 
     specs: tuple[ToolSpec, ...]
@@ -83,6 +85,11 @@ class DeclaredTools(Struct, frozen=True):
     def call_tool(self) -> str:
         """The name of the tool that calls hidden ones; empty if there are none."""
         return CALL_TOOL if self.hidden else ""
+
+    @cached_property
+    def hidden_names(self) -> str:
+        """The names of the tools that it can find, for the system text."""
+        return listed(self.hidden)
 
 
 def with_finder(tools: Registry) -> Registry:
@@ -105,14 +112,20 @@ def declared(
 
     All of them are, if the two tools are missing or a client's tool (`others`) has the name of one.
     """
+    key = frozenset(named), frozenset(left_out), _WAYS.intersection(others)
+    return tools.once(key, partial(_declared, tools, *key))
+
+
+def _declared(
+    tools: Registry, named: frozenset[str], left_out: frozenset[str], taken: frozenset[str]
+) -> DeclaredTools:
     specs = [tool.spec for tool in tools.all() if tool.spec.name not in left_out]
-    ways = {FIND_TOOLS, CALL_TOOL}
     can_hide = isinstance(tools.get(CALL_TOOL), CallFoundTool) and isinstance(
         tools.get(FIND_TOOLS), FindTools
     )
     hidden = tuple([spec for spec in specs if spec.on_demand and spec.name not in named])
-    if not hidden or not can_hide or not ways.isdisjoint(others):
-        return DeclaredTools(tuple([spec for spec in specs if spec.name not in ways or not can_hide]))
+    if not hidden or not can_hide or taken:
+        return DeclaredTools(tuple([spec for spec in specs if spec.name not in _WAYS or not can_hide]))
     return DeclaredTools(tuple([spec for spec in specs if not spec.on_demand or spec.name in named]), hidden)
 
 

@@ -1,8 +1,8 @@
 """The tools by name: their specs for the model, and argument checks."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -19,6 +19,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+T = TypeVar("T")
 NAMED_MAX = 100
 NARROWED_MAX = 64  # the sets of names that clients choose have no limit
 
@@ -42,6 +43,7 @@ class Registry:
         self._tools: dict[str, Tool] = {}  # of all groups
         self._narrowed: dict[frozenset[str], Registry] = {}  # by the names that each lacks
         self._prefixes: dict[str, bool] = {}  # whether names begin so
+        self._made: dict[Hashable, Any] = {}
 
     def put(self, group: str, tools: Iterable[Tool]) -> None:
         """Set the tools of a group; raises NameTaken and changes nothing if a name is in use."""
@@ -57,7 +59,7 @@ class Registry:
     def _set(self, groups: dict[str, dict[str, Tool]]) -> None:
         self._groups = groups
         self._tools = {name: tool for tools in groups.values() for name, tool in tools.items()}
-        self._narrowed, self._prefixes = {}, {}
+        self._narrowed, self._prefixes, self._made = {}, {}, {}
 
     def with_group(self, group: str, tools: Sequence[Tool]) -> "Registry":
         """The registry with these as the tools of the group; raises NameTaken if a name is in use."""
@@ -96,6 +98,14 @@ class Registry:
     def groups(self) -> dict[str, list[str]]:
         """The names of the tools by group."""
         return {group: list(tools) for group, tools in self._groups.items() if tools}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returns for these tools, made once for each key."""
+        if key not in self._made:
+            if len(self._made) >= NARROWED_MAX:
+                self._made.clear()
+            self._made[key] = make()
+        return self._made[key]
 
     def all(self) -> list[Tool]:
         """The tools, in their order."""
