@@ -1,7 +1,9 @@
 """Keeps the system text the same from call to call, so that prompt caches work."""
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 
 from holdfast import events as e
@@ -52,7 +54,7 @@ class CallContext:
         if not reason and known is not None and known.blob:
             instructions, reason = await self._loaded(known.blob)
         if reason:
-            instructions = system_text(self._parts)
+            instructions = sys.intern(system_text(self._parts))  # most sessions have the same
             await self._set(run, reason, instructions, tools=tools)
         self._changed = {} if reason else self._changes()
         return instructions
@@ -153,5 +155,6 @@ class CallContext:
         return True
 
 
+@lru_cache(maxsize=64)
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
