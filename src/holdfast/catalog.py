@@ -17,7 +17,7 @@ class Shipped(Struct, frozen=True):
     feature if one of these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if
     one of these `settings` is (fields of `Settings`, or of its sections). Its unfinished work has notes with
     the prefix `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their
-    sessions.
+    sessions. If it names a `folder` in the user's configuration folder, its work begins only if that exists.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Shipped(Struct, frozen=True):
     run_settings: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     unfinished: str = ""
+    folder: str = ""
 
 
 class UnfinishedWork(Struct):
@@ -42,6 +43,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("transcripts"),
     Shipped("hermes_import"),
+    Shipped("profiles", folder="profiles"),
     Shipped("relay"),
     Shipped("openai"),
     Shipped("hermes"),

@@ -88,11 +88,16 @@ holdfast run --json 'list the files' | jq -r .type
 def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    profile: Annotated[
+        str, typer.Option("--profile", "-p", metavar="NAME", help="Profile to use. Put it first.")
+    ] = "",
 ) -> None:
     """Run AI agents that don't get lost. Without a command, start a chat in the terminal."""
     if version:
         echo(f"holdfast {__version__}")
         raise typer.Exit
+    if profile:  # `main` has chosen one that comes first
+        raise typer.BadParameter("put -p NAME first: holdfast -p NAME COMMAND")
     if context.invoked_subcommand is None:
         chat()
 

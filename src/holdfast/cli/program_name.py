@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from holdfast.config.environment import PROFILE
+from holdfast.config.files import own_environ
+
 NAME = "holdfast"
 
 
@@ -23,7 +26,9 @@ def program() -> str:
 
 def command_line(command: str) -> str:
     """A command for this program that uses the same data directory and configuration as this one."""
-    return " ".join([program(), command, *_typed_places(sys.argv[1:])])
+    profile = own_environ().get(PROFILE, "")
+    chosen = ["-p", shlex.quote(profile)] if profile else []
+    return " ".join([program(), *chosen, command, *_typed_places(sys.argv[1:])])
 
 
 def _typed_places(words: Sequence[str]) -> Iterator[str]:

@@ -16,12 +16,14 @@ from holdfast.tools.shell.marker import VARIABLE as MARK
 PREFIX = "HOLDFAST_"
 CONFIG = "HOLDFAST_CONFIG"
 MODEL = "HOLDFAST_MODEL"
+PROFILE = "HOLDFAST_PROFILE"
 NO_AUTH = "HOLDFAST_NO_AUTH"
 API_KEY = "HOLDFAST_API_KEY"
 API_KEYS: KeyPath = ("server", "api_keys")
 SPECIAL = {
     CONFIG: "Configuration file.",
     MODEL: "Model for the default target.",
+    PROFILE: "Profile to use, as `-p NAME`. It doesn't use other variables of Holdfast.",
     NO_AUTH: "`1` disables authentication: anyone on this machine can use the server. Loopback only.",
     API_KEY: "The only API key, if `api_keys` isn't set.",
 }

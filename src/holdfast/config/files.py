@@ -1,13 +1,15 @@
 """Finds holdfast.toml, and decides whether one in the working directory is trusted."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.config.environment import CONFIG
+from holdfast.config.environment import CONFIG, PROFILE
 from holdfast.config.secret_values import (
     TextFile,
     Unresolved,
@@ -22,6 +24,8 @@ from holdfast.safe_text import exact_line, safe_line
 from holdfast.tools.files.regular_files import NotRegular
 
 FILE_NAME = "holdfast.toml"
+PROFILES = "profiles"  # the folder of all profiles
+_SCOPE: ContextVar[Mapping[str, str] | None] = ContextVar("environment", default=None)
 ADVICE = "Read it, then trust it with `holdfast config trust`, or use it once with `--config holdfast.toml`"
 NAMES_MAX = 20
 NAME_CHARS_MAX = 40
@@ -63,7 +67,14 @@ class FoundFiles(Struct, frozen=True):
 
 def config_home(environ: Mapping[str, str]) -> Path:
     """The folder of the user's own configuration and of the list of trusted files."""
-    return Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
+    home = Path(environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config") / "holdfast"
+    profile = environ.get(PROFILE, "")
+    return home / PROFILES / profile if profile else home
+
+
+def root_of(folder: Path) -> Path:
+    """Return the main folder that a profile's folder is in, or another folder itself."""
+    return folder.parent.parent if folder.parent.name == PROFILES else folder
 
 
 def own_config_home() -> Path:
@@ -71,8 +82,20 @@ def own_config_home() -> Path:
     return config_home(own_environ())
 
 
+@contextmanager
+def scoped(environ: Mapping[str, str]) -> Generator[None]:
+    """Give the block, and the tasks and threads that it starts, another environment as their own."""
+    token = _SCOPE.set(environ)
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
+
+
 def own_environ() -> dict[str, str]:
     """The environment of this process, with HOME set even for a service that has none."""
+    if (scope := _SCOPE.get()) is not None:
+        return dict(scope)
     environ = dict(os.environ)  # noqa: TID251  # this is the edge
     if "HOME" not in environ and (home := os.path.expanduser("~")) != "~":  # noqa: PTH111  # never raises
         environ["HOME"] = home

@@ -17,7 +17,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.agent.prompt import BASE, GUIDE, Machine
 from holdfast.api.server import SandboxShown
-from holdfast.catalog import FEATURES
+from holdfast.catalog import FEATURES, SHIPPED
 from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
@@ -82,8 +82,8 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     opened = open_parts(settings, keys=keys, config=config, sandbox=sandbox)
     async with opened as parts, open_runtime(parts) as runtime:
-        page = await asyncio.to_thread(read_page, BUILT)
-        also = _works(settings, runtime, resume_runs)
+        page, working = await asyncio.to_thread(lambda: (read_page(BUILT), _working()))
+        also = _works(settings, runtime, working if resume_runs == "all" else ())
         options = _options(settings, parts, keys=keys, page=page)
         yield application(
             runtime,
@@ -94,18 +94,21 @@ async def open_application(
         )
 
 
-def _works(
-    settings: Settings, runtime: Runtime, resume_runs: Literal["all", "asked"]
-) -> Mapping[str, ServerWork]:
-    """The work of features beside the server. Each is imported in a thread when it begins."""
-    if resume_runs == "asked":
-        return {}
+def _working() -> Sequence[Feature]:
+    """Return the features that have work beside the server. Blocks."""
+    home, features = own_config_home(), [one for one in SHIPPED if one.name in FEATURES]
+    found = [FEATURES[one.name] for one in features if not one.folder or (home / one.folder).is_dir()]
+    return [one for one in found if one.work]
+
+
+def _works(settings: Settings, runtime: Runtime, features: Sequence[Feature]) -> Mapping[str, ServerWork]:
+    """The work of these features. Each is imported in a thread when it begins."""
 
     async def work(feature: Feature, deps: RouteDeps) -> None:
         await asyncio.to_thread(import_module, feature.module(feature.work))
         await feature.part(feature.work)(deps, settings, runtime)
 
-    return {one.name: partial(work, one) for one in FEATURES.values() if one.work}
+    return {one.name: partial(work, one) for one in features}
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.catalog import FEATURES
-from holdfast.config.files import own_config_home
+from holdfast.config.files import own_config_home, root_of
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.opening import Opening
@@ -167,7 +167,8 @@ def _kept(watchdog: "LeaseWatchdog | None", tasks: BackgroundTasks) -> AbstractA
 
 def own_folders(settings: Settings) -> tuple[Path, ...]:
     """Holdfast's own folders, which the file tools never open."""
-    return (settings.data_dir, settings.spool_dir, own_config_home())
+    # Also those of the other profiles.
+    return (root_of(settings.data_dir), settings.spool_dir, root_of(own_config_home()))
 
 
 def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...]:

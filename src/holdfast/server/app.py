@@ -127,7 +127,7 @@ def make_app(
     peers = PeerAdmission(deps.peers.signatures, deps.keys)
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
     app = _waiting(router, deps) if deps.options.requires_sandbox else router
-    return AccessMiddleware(app, deps.options, access, drain=drain)
+    return AccessMiddleware(app, deps.options, access, drain=drain, mounts=deps.mounts)
 
 
 def _waiting(app: ASGIApp, deps: RouteDeps) -> ASGIApp:

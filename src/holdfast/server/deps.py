@@ -1,6 +1,6 @@
 """The dependencies of the routes."""
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -27,6 +27,9 @@ from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 
+if TYPE_CHECKING:
+    from holdfast.server.access.middleware import AccessMiddleware
+
 _Part = TypeVar("_Part")
 
 
@@ -52,6 +55,7 @@ class RouteDeps(Struct, frozen=True):
     modes: SessionModes
     mode_access: ModeAccess
     uploads: UploadQuota
+    mounts: "dict[str, AccessMiddleware | None]" = field(default_factory=dict[str, Any])
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     _singletons: dict[type[Any], Any] = field(default_factory=dict[type[Any], Any])
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Hashable
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ async def offload(
         else:
             settle_with(lambda: future.set_result(value))
 
-    threading.Thread(target=body, name="holdfast-offload", daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(body,), name="holdfast-offload", daemon=True).start()
     try:
         await asyncio.wait([future])
     except asyncio.CancelledError:

@@ -3,11 +3,14 @@
 The order of checks, before anything is read or looked up: host, origin, key, size.
 """
 
+import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
+from types import MappingProxyType
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +34,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive") | paths_of("health.ready")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _HOOKS = "/hooks/"
+_MOUNT, _MAIN = "/p/", "default"  # before the name of a mounted server; this name is this server's
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _MCP_PATHS = paths_of("mcp.post")
 _is_file_path = is_path_of("files.write")
@@ -130,9 +134,11 @@ class AccessMiddleware:
         access: Access,
         *,
         drain: Callable[[], Awaitable[None]],
+        mounts: "Mapping[str, AccessMiddleware | None]" = MappingProxyType({}),
     ) -> None:
         self._app = app
-        self.drain = drain
+        self._drain = drain
+        self._mounts = mounts
         self.open_files = options.open_files
         self.keys = access.keys
         self.sign_ins = access.sign_ins
@@ -147,10 +153,27 @@ class AccessMiddleware:
         self._incarnation = token_hex(8).encode()  # of this process, in the ids of its requests
         self._requests = itertools.count()
 
+    async def drain(self) -> None:
+        """Let runs come to a safe point, also those of mounted servers."""
+        await asyncio.gather(self._drain(), *(one.drain() for one in self._mounts.values() if one))
+
+    def _mounted(self, scope: Scope) -> "tuple[AccessMiddleware, Scope]":
+        """Return the server that the path is for, and the request without the prefix of a mounted one."""
+        if not (self._mounts and scope["path"].startswith(_MOUNT)):
+            return self, scope
+        name, _, rest = scope["path"].removeprefix(_MOUNT).partition("/")
+        server = self if name == _MAIN else self._mounts.get(name)
+        inner = {**scope, "path": f"/{rest}", "raw_path": quote(f"/{rest}").encode()}
+        return (self, scope) if server is None else (server, inner)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the application's lifespan."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+            return
+        server, scope = self._mounted(scope)
+        if server is not self:
+            await server(scope, receive, send)
             return
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
@@ -182,9 +205,7 @@ class AccessMiddleware:
         except Exception as error:  # every failure gets the error envelope
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
-            problem = without_secrets(problem_of(error))
-            if problem.status == HTTPStatus.METHOD_NOT_ALLOWED and (why := not_of_this_route(scope["path"])):
-                problem.message = f"{problem.message}. {why}"
+            problem = _problem_at(scope["path"], error)
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.warning(
                     "request %s got status %d: %s", request_id.decode(), problem.status, problem.code
@@ -196,6 +217,9 @@ class AccessMiddleware:
 
     def brings_key(self, scope: Scope) -> bool:
         """Whether a request is authenticated; asked as soon as its headers are there."""
+        server, scope = self._mounted(scope)
+        if server is not self:
+            return server.brings_key(scope)
         try:
             if self._peers.signature_of(scope) is not None:
                 return True
@@ -243,6 +267,8 @@ class AccessMiddleware:
                 raise too_large(self._limits.hook_bytes_max)
             return ""
         self._check_host(asked)
+        if self._mounts and path.startswith(_MOUNT):
+            raise self._unready(path)
         if path in _SIGN_IN_PATHS:
             self._check_origin(asked)
             if asked.body_bytes > SIGN_IN_BYTES_MAX:
@@ -255,6 +281,13 @@ class AccessMiddleware:
         if asked.body_bytes > most:
             raise too_large(most)
         return name
+
+    def _unready(self, path: str) -> Problem:
+        """Return the error for a server that isn't mounted, or not yet."""
+        if path.removeprefix(_MOUNT).partition("/")[0] not in self._mounts:
+            return Problem(404, "This server has no such profile", code="profile_not_found")
+        text = "The profile isn't ready. GET /health/detailed shows why"
+        return Problem(503, text, code="profile_not_ready", headers={"Retry-After": "2"})
 
     def _bytes_max(self, path: str) -> int:
         """How large a body of this path may be."""
@@ -348,6 +381,13 @@ class _ResponseSender:
             lines += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await self({"type": "http.response.start", "status": status, "headers": lines})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _problem_at(path: str, error: Exception) -> Problem:
+    problem = without_secrets(problem_of(error))
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED and (why := not_of_this_route(path)):
+        problem.message = f"{problem.message}. {why}"
+    return problem
 
 
 def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:

@@ -1,0 +1,112 @@
+"""Serves each profile below /p/NAME, as a whole server beside the main one."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.server.deps import RouteDeps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.config.load import Loaded
+    from holdfast.config.settings import Settings
+    from holdfast.host.lock import DirectoryLock
+    from holdfast.host.runtime import Runtime
+
+KEEP_S = 2.0  # how often it looks whether the lock of the data directory is still there
+
+
+class ProfileKeys(dict[str, str]):
+    """A key of each profile that is served, by its name."""
+
+
+async def serve_profiles(deps: RouteDeps, settings: "Settings", runtime: "Runtime") -> None:
+    """Serve the profiles that exist now, until the server ends."""
+    del runtime
+    from holdfast.features.profiles.scope import profile_names
+
+    names = await asyncio.to_thread(profile_names)
+    deps.mounts.update(dict.fromkeys(names))
+    background = deps.agent.background
+    tasks = [background.start(f"profile {name}", partial(_serve, name, deps, settings)) for name in names]
+    if not tasks:
+        return
+    try:
+        await asyncio.get_running_loop().create_future()  # until it's cancelled
+    finally:
+        await background.end(*tasks)
+
+
+async def _serve(name: str, deps: RouteDeps, main: "Settings") -> None:
+    """Serve one profile. After a failure, it starts again, and the detailed health shows why."""
+    from holdfast.config.files import scoped
+    from holdfast.features.profiles.scope import environ_of
+    from holdfast.host.assembly import open_application
+    from holdfast.host.data_dir import announce
+    from holdfast.host.http_server import serving
+    from holdfast.host.server_keys import first_key, keys_of
+
+    with scoped(environ_of(name, main.data_dir)):
+        loaded = await asyncio.to_thread(_loaded, name, main)
+        settings = loaded.settings
+        async with _locked(settings.data_dir) as lock:
+            keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
+            async with open_application(settings, keys=keys, config=loaded.file) as app, serving(app) as url:
+                await asyncio.to_thread(announce, lock, url, loaded)
+                deps.singleton(ProfileKeys)[name] = keys[0].secret if keys else ""
+                deps.mounts[name] = app.asgi
+                keeping = asyncio.create_task(_keep(lock))
+                try:
+                    await deps.streams.until_end()  # then readers of its streams reconnect, too
+                    app.streams.end()
+                    await keeping
+                finally:
+                    deps.mounts[name] = None
+                    keeping.cancel()
+                    await asyncio.wait([keeping])
+
+
+def _loaded(name: str, main: "Settings") -> "Loaded":
+    """Read the profile's configuration; what concerns the address is the main one's. Blocks."""
+    from holdfast.config.load import load_or_probe, read_environment
+    from holdfast.config.sources import BadConfiguration
+
+    loaded = load_or_probe(read_environment({}))
+    server = loaded.settings.server
+    if server.store and server.store == main.server.store:
+        raise BadConfiguration([f"profile {name}: server.store must be its own database"])
+    if server.api_keys == ():
+        raise BadConfiguration([f"profile {name}: it must have an API key"])
+    address = {key: getattr(main.server, key) for key in ("host", "hosts", "public_url", "cors_origins")}
+    if address["public_url"]:
+        address["public_url"] = f"{address['public_url'].rstrip('/')}/p/{name}"
+    server = replace(
+        server,
+        **address,
+        mount_path=f"{main.server.mount_path}/p/{name}",
+        model_name=server.model_name or name,
+    )
+    return replace(loaded, settings=replace(loaded.settings, server=server))
+
+
+async def _keep(lock: "DirectoryLock") -> None:
+    while True:
+        await asyncio.sleep(KEEP_S)
+        await asyncio.to_thread(lock.keep)
+
+
+@asynccontextmanager
+async def _locked(folder: "Path") -> AsyncGenerator["DirectoryLock"]:
+    from holdfast.host.lock import DirectoryLock
+
+    lock = DirectoryLock(folder)
+    await asyncio.to_thread(lock.__enter__)
+    try:
+        yield lock
+    finally:
+        await asyncio.to_thread(lock.__exit__, None, None, None)
