@@ -48,12 +48,13 @@ async def triggers(folder: Path) -> list[Trigger]:
 def test_cron_jobs_become_paused_triggers_and_what_differs_is_listed(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (home / ".env").write_text("HERMES_TIMEZONE=Asia/Tokyo\n")
     (home / "cron").mkdir()
     (home / "scripts").mkdir()
     (home / "scripts" / "a.py").write_text("print(1)\n")
     (home / "cron" / "jobs.json").write_text(json.dumps({"jobs": JOBS}))
     assert import_hermes(None, {}, how="try") == 0
-    assert "trigger 'news': cron 0 9 * * * (UTC), paused; its times are in UTC" in capsys.readouterr().out
+    assert "trigger 'news': cron 0 9 * * * (Asia/Tokyo), paused" in capsys.readouterr().out
     for _ in range(2):
         assert import_hermes(None, {}, how="do") == 0
     said = capsys.readouterr().out
@@ -68,6 +69,6 @@ def test_cron_jobs_become_paused_triggers_and_what_differs_is_listed(
     }
     assert {one.settings.skills for one in found if one.settings} == {(), ("web",)}
     assert {one.settings.when for one in found if one.settings} == {
-        CronTimes(expression="0 9 * * *"),
+        CronTimes(expression="0 9 * * *", zone="Asia/Tokyo"),
         EveryTimes(seconds=1800),
     }

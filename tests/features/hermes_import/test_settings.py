@@ -214,7 +214,7 @@ def test_names_in_yaml_that_are_no_texts_are_read_as_they_stand(home: Path) -> N
     (target,) = it.targets
     assert (target.name, target.headers) == ("1", {"3": "three"})
     assert not any(it.secrets)
-    assert "MCP servers (2, None, True)" in " ".join(it.problems)
+    assert "MCP servers (2, None, True)" in " ".join(it.steps)
 
 
 AUTH = {
@@ -314,7 +314,8 @@ def test_a_telegram_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home
     assert plan.faults({"HOME": str(home.parent)}) == ()
     assert "12345:the-bots-token" in found.secrets
     assert "12345:the-bots-token" not in repr(found) + plan.text
-    assert [problem.partition(":")[0] for problem in found.problems] == ["Telegram", "Telegram"]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Telegram"]
+    assert ["pair telegram" in step for step in found.steps] == [True]
     assert taken(home, "", "TELEGRAM_BOT_TOKEN=changeme\n").telegram is None
 
 
@@ -330,7 +331,7 @@ def test_a_slack_app_becomes_a_channel_and_its_tokens_are_only_in_their_files(ho
     for token in plan.keys.values():
         assert token in found.secrets
         assert token not in repr(found) + plan.text
-    assert [problem.partition(":")[0] for problem in found.problems] == ["Slack", "Slack"]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Slack"]
 
 
 def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home: Path) -> None:
@@ -344,5 +345,5 @@ def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home:
     assert plan.faults({"HOME": str(home.parent)}) == ()
     assert "the.discord-token" in found.secrets
     assert "the.discord-token" not in repr(found) + plan.text
-    assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 3
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 2
     assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").discord is None

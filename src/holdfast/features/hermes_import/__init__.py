@@ -4,6 +4,6 @@ from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
     name="hermes_import",
-    requires=("automations", "memory", "skills", "transcripts"),
+    requires=("automations", "memory", "skills", "transcripts", "profiles"),
     commands={"import": "commands:import_app"},
 )

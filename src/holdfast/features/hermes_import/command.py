@@ -2,19 +2,22 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from holdfast.cli.terminal.output import echo, echo_error
-from holdfast.config.files import config_home
+from holdfast.config.environment import CONFIG, PROFILE
+from holdfast.config.files import FILE_NAME, PROFILES, config_home, scoped
 from holdfast.config.load import BadConfiguration, ConfigInputs, load, read_environment
 from holdfast.config.settings import Settings
-from holdfast.features.hermes_import.config_file import FileOutcome, ImportPlan, plan_of
-from holdfast.features.hermes_import.jobs import HermesJob, read_jobs, store_jobs
+from holdfast.features.hermes_import.config_file import FileOutcome, ImportPlan, plan_of, write_private
+from holdfast.features.hermes_import.inventory import Inventory
+from holdfast.features.hermes_import.jobs import HermesJob, local_zone, read_jobs, store_jobs
 from holdfast.features.hermes_import.learned import HermesLearned, copy_skills, read_learned, store_memories
 from holdfast.features.hermes_import.sessions import HermesSessions
 from holdfast.features.hermes_import.settings import TakenSettings, read_settings
+from holdfast.features.profiles.scope import NAME, environ_of
 from holdfast.features.transcripts.storing import own_workspace, preview_conversations, store_conversations
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
@@ -25,7 +28,15 @@ from holdfast.safe_text import safe_line
 
 OK, FAILED = 0, 1
 PROBLEMS_TOLD_MAX = 50
-PROBLEM_CHARS_MAX = 1_000
+PROBLEM_CHARS_MAX = 4_000
+# Their contents are moved as far as possible, and reported item by item.
+MOVED_FILES = frozenset(
+    (
+        *("config.yaml", ".env", "SOUL.md", "USER.md", "MEMORY.md", "state.db"),
+        *("skills", "scripts", "memories/USER.md", "memories/MEMORY.md", "cron/jobs.json"),
+        *("webui/sessions", "profiles"),
+    )
+)
 
 
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
@@ -37,21 +48,14 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         echo_error(f"holdfast: {error}")
         return FAILED
     folder = hermes_home(home, inputs)
-    if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even for unreadable paths
-        echo_error(
-            f"holdfast: directory not found: {folder}; pass the home directory of hermes-agent",
-        )
-        return FAILED
-    if settings.server.store:
-        echo_error(
-            "holdfast: can only import into an SQLite store. Import with --data-dir and without "
-            "server.store, then run `holdfast store copy`",
-        )
+    if wrong := _unusable(folder, settings):
+        echo_error(f"holdfast: {wrong}")
         return FAILED
     taken = read_settings(folder)
+    inventory = inventory_of(folder, taken)
     plan = plan_of(taken, config_home(inputs.environ))
     sessions = HermesSessions(folder, page=_page_of(inputs))
-    jobs = read_jobs(folder, now_ms=SystemClock().now_ms())
+    jobs = read_jobs(folder, now_ms=SystemClock().now_ms(), zone=taken.zone or local_zone())
     learned = read_learned(folder)
     copied = len(learned.skills)
     try:
@@ -76,15 +80,62 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         return FAILED
     faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
     _tell_settings(taken, plan, outcome=outcome)
-    for job in shown:
-        echo(safe_line(job.line, PROBLEM_CHARS_MAX))
+    _tell_lines([job.line for job in shown])
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
     counts.show()
-    _tell_problems(problems)
     echo(f"{copied} skills and {len(learned.memories)} memories (unless already imported)")
-    if how == "try":
+    _tell_lines(inventory.lines())
+    _tell_problems(problems)
+    _tell_steps(taken, has_jobs=bool(shown))
+    codes = [_import_profile(name, folder, settings, how=how) for name in _profiles(folder)]
+    if how == "try" and not inputs.environ.get(PROFILE):
         echo("Dry run: nothing was written.")
-    return OK
+    return max(codes, default=OK)
+
+
+def _unusable(home: Path, settings: Settings) -> str:
+    """Return why nothing can be imported, or empty. Blocks."""
+    if not os.path.isdir(home):  # noqa: PTH112  # never raises, not even for unreadable paths
+        return f"directory not found: {home}; pass the home directory of hermes-agent"
+    if settings.server.store:
+        return (
+            "can only import into an SQLite store. Import with --data-dir and without server.store, then run "
+            "`holdfast store copy`"
+        )
+    return ""
+
+
+def _tell_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        echo(safe_line(line, PROBLEM_CHARS_MAX))
+
+
+def _profiles(home: Path) -> list[str]:
+    """The profiles in the home that can have the same name here. Blocks."""
+    folders = sorted((home / PROFILES).glob("*/config.yaml"))
+    return [one.parent.name for one in folders if NAME.fullmatch(one.parent.name)]
+
+
+def _import_profile(name: str, home: Path, settings: Settings, *, how: Literal["try", "do"]) -> int:
+    """Import a profile as a profile of Holdfast; returns the exit code."""
+    echo(f"\nprofile {name}:")
+    environ = environ_of(name, settings.data_dir)
+    del environ[CONFIG]  # the file may not exist yet
+    with scoped(environ):
+        code = import_hermes(str(home / PROFILES / name), {}, how=how)
+        file = config_home(environ) / FILE_NAME
+        if how == "do" and code == OK and not file.exists():
+            write_private(file, f"# The profile {name}, imported from hermes-agent.\n")
+    return code
+
+
+def inventory_of(home: Path, taken: TakenSettings) -> Inventory:
+    """List what is in the home, and what happens to it. Blocks."""
+    inventory = Inventory()
+    inventory.files(home, MOVED_FILES | frozenset(["auth.json"] if taken.has_stored_keys else []))
+    inventory.config(taken.config, taken.keys)
+    inventory.variables(taken.environ, frozenset(taken.environ.used))
+    return inventory
 
 
 def hermes_home(home: str | None, inputs: ConfigInputs) -> Path:
@@ -156,8 +207,16 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
     echo(words[outcome])
 
 
+def _tell_steps(taken: TakenSettings, *, has_jobs: bool) -> None:
+    steps = list(taken.steps)
+    if has_jobs:
+        steps.append("look at `holdfast triggers list`, then start each with `holdfast triggers resume`")
+    for step in steps:
+        echo(f"next: {safe_line(step, PROBLEM_CHARS_MAX)}")
+
+
 def _tell_problems(problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_TOLD_MAX]:
-        echo(f"skipped: {safe_line(problem, PROBLEM_CHARS_MAX)}")
+        echo(f"left: {safe_line(problem, PROBLEM_CHARS_MAX)}")
     if len(problems) > PROBLEMS_TOLD_MAX:
-        echo(f"skipped: and {len(problems) - PROBLEMS_TOLD_MAX} more")
+        echo(f"left: and {len(problems) - PROBLEMS_TOLD_MAX} more")

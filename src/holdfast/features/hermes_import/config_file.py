@@ -12,6 +12,7 @@ from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
 from holdfast.features.hermes_import.settings import (
     TakenDiscord,
+    TakenSearch,
     TakenSettings,
     TakenSlack,
     TakenTarget,
@@ -28,6 +29,7 @@ class ImportPlan(Struct, frozen=True):
     folder: Path
     text: str
     keys: Mapping[str, str]
+    files: Mapping[str, str] = {}  # further texts, by their paths in the folder
 
     def __repr__(self) -> str:
         """The keys stay out of logs and tracebacks."""
@@ -42,7 +44,8 @@ class ImportPlan(Struct, frozen=True):
         """Why a server wouldn't start with it."""
 
         def read(path: Path) -> TextFile:
-            return TextFile(self.keys[path.name]) if path.name in self.keys else read_text_file(path)
+            own = {**self.keys, **self.files}
+            return TextFile(own[path.name]) if path.name in own else read_text_file(path)
 
         try:
             load(ConfigInputs(environ=environ, file=ConfigFile(self.path, self.text), read=read))
@@ -67,12 +70,17 @@ class ImportPlan(Struct, frozen=True):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, key in self.keys.items():
                 (self.folder / KEYS).mkdir(mode=0o700, exist_ok=True)
-                _write(self.folder / KEYS / name, f"{key}\n")
-            _write(self.path, self.text)
+                write_private(self.folder / KEYS / name, f"{key}\n")
+            write_private(self.path, self.text)
+        for name, text in self.files.items():
+            if not (self.folder / name).exists():
+                write_private(self.folder / name, text)
         return outcome
 
 
-def _write(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.chmod(0o600)
     path.write_text(text, encoding="utf-8")
@@ -81,10 +89,15 @@ def _write(path: Path, text: str) -> None:
 def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     """The plan for these settings; an empty text if there is nothing to say."""
     channels = taken.telegram or taken.slack or taken.discord
-    if not (taken.targets or taken.server or taken.server_key or channels):
-        return ImportPlan(folder, "", {})
+    if not (taken.targets or taken.server or taken.server_key or channels or taken.agent or taken.search):
+        return ImportPlan(folder, "", {}, taken.files)
     keys = {name: key for target in taken.targets for name, key in _keys(target).items()}
     lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
+    if taken.agent:
+        lines += ["", "[agent]", *(f"{key} = {_value(value)}" for key, value in taken.agent.items())]
+    if taken.search is not None:
+        keys |= {"hermes-web-search": taken.search.key} if taken.search.key else {}
+        lines += _search(taken.search)
     for target in taken.targets:
         lines += _target(target)
     if taken.server_key:
@@ -98,7 +111,21 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     if taken.discord is not None:
         keys["hermes-discord"] = taken.discord.token
         lines += _discord(taken.discord)
-    return ImportPlan(folder, "\n".join(lines) + "\n", keys)
+    return ImportPlan(folder, "\n".join(lines) + "\n", keys, taken.files)
+
+
+def _search(search: TakenSearch) -> Iterator[str]:
+    yield ""
+    yield "[web_search]"
+    yield f"service = {_toml(search.service)}"
+    if search.key:
+        yield f'api_key = "file:{KEYS}/hermes-web-search"'
+    if search.url:
+        yield f"url = {_toml(search.url)}"
+
+
+def _value(value: object) -> str:
+    return _toml(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _server(taken: TakenSettings) -> Iterator[str]:
@@ -117,6 +144,8 @@ def _telegram(telegram: TakenTelegram) -> Iterator[str]:
     yield 'kind = "telegram"'
     yield f'token = "file:{KEYS}/hermes-telegram"'
     yield f"allow = {json.dumps(telegram.allow)}"
+    if telegram.home:
+        yield f"home = {_toml(telegram.home)}"
 
 
 def _slack(slack: TakenSlack) -> Iterator[str]:
@@ -127,6 +156,8 @@ def _slack(slack: TakenSlack) -> Iterator[str]:
     yield f'token = "file:{KEYS}/hermes-slack"'
     yield f'app_token = "file:{KEYS}/hermes-slack-app"'
     yield f"allow = {json.dumps(slack.allow)}"
+    if slack.home:
+        yield f"home = {_toml(slack.home)}"
 
 
 def _discord(discord: TakenDiscord) -> Iterator[str]:
@@ -136,6 +167,8 @@ def _discord(discord: TakenDiscord) -> Iterator[str]:
     yield 'kind = "discord"'
     yield f'token = "file:{KEYS}/hermes-discord"'
     yield f"allow = {json.dumps(discord.allow)}"
+    if discord.home:
+        yield f"home = {_toml(discord.home)}"
 
 
 def _target(target: TakenTarget) -> Iterator[str]:

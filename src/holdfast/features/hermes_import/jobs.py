@@ -1,5 +1,6 @@
 """The cron jobs of hermes-agent: each becomes a paused trigger, with a list of what differs."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -57,7 +58,7 @@ class HermesJobs(Struct):
     problems: list[str] = field(default_factory=list[str])
 
 
-def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
+def read_jobs(home: Path, *, now_ms: int, zone: str = "") -> HermesJobs:
     """Read the file of jobs, if there is one."""
     path, found = home / "cron" / "jobs.json", HermesJobs()
     try:
@@ -70,10 +71,20 @@ def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
         return found
     for job in _jobs_in(table):
         try:
-            found.jobs.append(_job(job, now_ms, script=_script(home, job)))
+            found.jobs.append(_job(job, now_ms, script=_script(home, job), zone=zone))
         except (BadSchedule, ValueError) as error:
             found.problems.append(f"cron job {str(job.get('name') or job.get('id'))[:100]!r}: {error}")
     return found
+
+
+def local_zone() -> str:
+    """Return this machine's time zone, in which hermes-agent's jobs run; empty if unknown. Blocks."""
+    _, _, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")
+    try:
+        zone_named(name)
+    except BadSchedule:
+        return ""
+    return name
 
 
 def _jobs_in(table: Any) -> Iterator[Mapping[str, Any]]:
@@ -99,16 +110,18 @@ def _script(home: Path, job: Mapping[str, Any]) -> str:
     return f"python3 - <<'{_END}'\n{text}\n{_END}" if path.suffix == ".py" and _END not in text else ""
 
 
-def _job(job: Mapping[str, Any], now_ms: int, *, script: str) -> HermesJob:
+def _job(job: Mapping[str, Any], now_ms: int, *, script: str, zone: str) -> HermesJob:
     settings = replace(settings_of(job, now_ms=now_ms), script=script)
+    if zone and isinstance(settings.when, CronTimes):
+        settings = replace(settings, when=replace(settings.when, zone=zone))
     job = {name: value for name, value in job.items() if name != "script" or not script}
     schedule = schedule_of(settings.when, anchor_ms=now_ms, zones=zone_named)
     if schedule is None or schedule.after(now_ms) is None:
         raise BadSchedule("its time has passed or never comes")
     name = str(job.get("id") or settings.name)
     digest = sha256(f"hermes/{name}".encode("utf-8", "surrogatepass")).hexdigest()
-    zone = [ZONE] if isinstance(settings.when, CronTimes) else []
-    return HermesJob(trigger_id_of(digest), settings, (*zone, *differences(job)))
+    in_utc = [ZONE] if isinstance(settings.when, CronTimes) and not zone else []
+    return HermesJob(trigger_id_of(digest), settings, (*in_utc, *differences(job)))
 
 
 async def store_jobs(

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import yaml
+from typing_extensions import override
 
 from holdfast.config.environment import Layers, put_hermes_targets
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
@@ -17,6 +18,7 @@ from holdfast.features.hermes_import.addresses import place_of
 from holdfast.features.hermes_import.auth import StoredKey, StoredKeys, read_auth
 from holdfast.features.hermes_import.home_files import read_home_text
 from holdfast.features.hermes_import.messages import json_of
+from holdfast.features.hermes_import.personas import AGENTS, IDENTITY, identity_of, personalities_in
 from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
 from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
@@ -35,6 +37,7 @@ PLACEHOLDERS = frozenset(
 SECRET_CHARS_MIN = 4
 CONFIG_CHARS_MAX = 256 * 1024
 UNNAMED = frozenset({"", "auto"})
+PAIR = "run `holdfast channels pair {}`, and send the code there: until then, no one can approve"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
 
@@ -79,10 +82,11 @@ class TakenTarget:
 
 @dataclass(frozen=True, slots=True)
 class TakenTelegram:
-    """A Telegram bot, and the ids of those who may talk to it."""
+    """A Telegram bot, the ids of those who may talk to it, and its home chat."""
 
     token: str = field(repr=False)
     allow: tuple[str, ...]
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,44 @@ class TakenSlack:
     token: str = field(repr=False)
     app_token: str = field(repr=False)
     allow: tuple[str, ...]
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenDiscord:
-    """A Discord bot, and the ids of those who may talk to it."""
+    """A Discord bot, the ids of those who may talk to it, and its home chat."""
 
     token: str = field(repr=False)
     allow: tuple[str, ...]
+    home: str = ""
+
+
+class Variables(dict[str, str]):
+    """The variables of .env, and which of them were used."""
+
+    def __init__(self, found: Mapping[str, str]) -> None:
+        super().__init__(found)
+        self.used: set[str] = set()
+
+    @override
+    def __getitem__(self, name: str) -> str:
+        value = super().__getitem__(name)
+        self.used.add(name)
+        return value
+
+    @override
+    def get(self, name: str, default: Any = None, /) -> Any:
+        self.used.add(name)
+        return super().get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSearch:
+    """The service for web searches, with its key or address."""
+
+    service: str
+    key: str = field(default="", repr=False)
+    url: str = ""
 
 
 @dataclass(slots=True)
@@ -108,6 +142,15 @@ class TakenSettings:
 
     targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
     server: dict[str, object] = field(default_factory=dict[str, object])
+    agent: dict[str, object] = field(default_factory=dict[str, object])
+    search: TakenSearch | None = None
+    zone: str = ""  # of the jobs
+    has_stored_keys: bool = False  # from auth.json
+    files: dict[str, str] = field(default_factory=dict[str, str])  # texts, by their paths here
+    steps: list[str] = field(default_factory=list[str])  # what people have to do themselves
+    config: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    environ: Variables = field(default_factory=lambda: Variables({}), repr=False)
+    keys: dict[str, str] = field(default_factory=dict[str, str])
     server_key: str = field(default="", repr=False)
     telegram: TakenTelegram | None = None
     slack: TakenSlack | None = None
@@ -122,6 +165,7 @@ class TakenSettings:
         found += [self.telegram.token] if self.telegram else []
         found += [self.slack.token, self.slack.app_token] if self.slack else []
         found += [self.discord.token] if self.discord else []
+        found += [self.search.key] if self.search else []
         for target in self.targets:
             for key in (target.key, *target.more_keys):
                 found += secrets_in(key, target.headers, base_url=target.base_url)
@@ -144,8 +188,8 @@ class TargetUnfit(Exception):
 def read_settings(home: Path) -> TakenSettings:
     """Read all settings that Holdfast can use."""
     taken = TakenSettings()
-    environ = _environ(home, taken)
-    config = _config(home, taken)
+    environ = taken.environ = Variables(_environ(home, taken))
+    config = taken.config = _config(home, taken)
     stored = read_auth(home)
     taken.more_secrets = (*stored.secrets, *_secrets_in(environ))
     sources = _Sources(config, environ, stored)
@@ -155,8 +199,13 @@ def read_settings(home: Path) -> TakenSettings:
         except TargetUnfit as error:
             taken.problems.append(f"target {provider or 'auto'}: {error}")
         else:
-            _add(taken, target)
+            _add(taken, replace(target, patience=_timeouts(provider, target.model, config)))
     taken.problems += stored.left()
+    taken.has_stored_keys = bool(stored.used)
+    _note_keys(taken, config)
+    _agent(taken, home, config, environ)
+    _search(taken, environ)
+    taken.zone = _text(config.get("timezone")) or environ.get("HERMES_TIMEZONE", "")
     _patience(taken, environ)
     _server(taken, environ)
     _telegram(taken, environ)
@@ -164,8 +213,87 @@ def read_settings(home: Path) -> TakenSettings:
     _discord(taken, environ)
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
-        taken.problems.append(f"MCP servers ({names}): review them, then configure them as [[mcp_servers]]")
+        taken.keys["mcp_servers"] = "see the next steps"
+        taken.steps.append(f"review the MCP servers ({names}), then configure them as [[mcp_servers]]")
     return taken
+
+
+_MODEL_KEYS = ("default", "model", "name", "provider", "base_url", "api_key", "key_env", "api_mode")
+_MODEL_OPTIONS = ("context_length", "default_headers", "extra_headers")
+
+
+def _note_keys(taken: TakenSettings, config: Table) -> None:
+    """Note which keys of config.yaml are used, and why providers aren't."""
+    used = ("model", "provider", "fallback_providers", "fallback_model", "timezone")
+    taken.keys |= dict.fromkeys((one for one in used if not isinstance(config.get(one), dict)), "")
+    taken.keys |= dict.fromkeys((f"model.{one}" for one in (*_MODEL_KEYS, *_MODEL_OPTIONS)), "")
+    if isinstance(config.get("fallback_model"), dict):
+        taken.keys["fallback_model"] = ""
+    wanted = {_plain(name.removeprefix("custom:")) for name, _ in _wanted(config)}
+    for name in _table(config.get("providers")):
+        is_used = _plain(name.removeprefix("custom:")) in wanted
+        taken.keys[f"providers.{name}"] = "" if is_used else "no model uses it; add it as [[targets]]"
+    listed = config.get("custom_providers")
+    names = [_text(_table(one).get("name")) for one in cast("list[object]", listed or [])]
+    unused = [name for name in names if _plain(name) not in wanted]
+    taken.keys["custom_providers"] = ""
+    if unused:
+        taken.problems.append(f"custom_providers: no model uses {', '.join(unused)}; add them as [[targets]]")
+
+
+def _timeouts(provider: str, model: str, config: Table) -> dict[str, object]:
+    """The time limits of a provider or of one of its models."""
+    providers = _table(config.get("providers"))
+    named = [_table(one) for name, one in providers.items() if _plain(name) == _plain(provider)]
+    about = named[0] if named else _table(None)
+    of_model = _table(_table(about.get("models")).get(model))
+    found: dict[str, object] = {}
+    for key, names in {
+        "first_event_cap_s": ("timeout_seconds", "request_timeout_seconds"),
+        "gap_s": ("stale_timeout_seconds",),
+    }.items():
+        given = [table.get(name) for table in (of_model, about) for name in names]
+        seconds = next((one for one in given if isinstance(one, int | float) and one > 0), None)
+        if seconds is not None:
+            found[key] = seconds
+    return found
+
+
+def _agent(taken: TakenSettings, home: Path, config: Table, environ: Mapping[str, str]) -> None:
+    """The identity, the personalities and the limits of runs."""
+    try:
+        if identity := identity_of(home):
+            taken.files[IDENTITY] = f"{identity}\n"
+            taken.agent["identity"] = f"file:{IDENTITY}"
+    except (OSError, ValueError) as error:
+        taken.problems.append(f"SOUL.md: can't read the file: {error}")
+    for name, text in personalities_in(config).items():
+        taken.files[f"{AGENTS}/{name}.md"] = text
+    agent = _table(config.get("agent"))
+    turns = agent.get("max_turns") or environ.get("HERMES_MAX_ITERATIONS", "")
+    if str(turns).isdecimal():
+        taken.agent["turns_max"] = int(str(turns))
+    if instructions := _text(agent.get("system_prompt")):
+        taken.agent["instructions"] = instructions
+    names = ("agent.max_turns", "agent.system_prompt", "agent.personalities", "personalities")
+    taken.keys |= dict.fromkeys(names, "")
+
+
+# Services that both know, with the variable of the key or address.
+_SEARCHES = {
+    "TAVILY_API_KEY": "tavily",
+    "EXA_API_KEY": "exa",
+    "BRAVE_SEARCH_API_KEY": "brave",
+    "SEARXNG_URL": "searxng",
+}
+
+
+def _search(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    for variable, service in _SEARCHES.items():
+        if value := environ.get(variable, ""):
+            is_url = variable.endswith("_URL")
+            taken.search = TakenSearch(service, "" if is_url else value, value if is_url else "")
+            return
 
 
 def _secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
@@ -393,6 +521,11 @@ def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         taken.server["host"] = host
     if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
         taken.server["port"] = int(port)
+    origins = [one.strip() for one in environ.get("API_SERVER_CORS_ORIGINS", "").split(",")]
+    if any(origins):
+        taken.server["cors_origins"] = [one for one in origins if one]
+    if name := environ.get("API_SERVER_MODEL_NAME", ""):
+        taken.server["model_name"] = name
 
 
 def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
@@ -401,12 +534,11 @@ def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     if not token or token.lower() in PLACEHOLDERS:
         return
     users = _users(environ, "TELEGRAM_ALLOWED_USERS")
-    taken.telegram = TakenTelegram(token, tuple(user for user in users if user.isdecimal()))
+    allowed = tuple(user for user in users if user.isdecimal())
+    taken.telegram = TakenTelegram(token, allowed, environ.get("TELEGRAM_HOME_CHANNEL", ""))
     if left := [user for user in users if not user.isdecimal()]:
         taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed: only numeric ids can")
-    taken.problems.append(
-        "Telegram: no one can approve yet; run `holdfast channels pair telegram` and send the code to the bot"
-    )
+    taken.steps.append(PAIR.format("telegram"))
 
 
 def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
@@ -418,12 +550,11 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         taken.problems.append("Slack: SLACK_APP_TOKEN is missing, but Socket Mode needs it")
         return
     users = _users(environ, "SLACK_ALLOWED_USERS")
-    taken.slack = TakenSlack(token, app_token, tuple(user for user in users if is_user_id("slack", user)))
+    allowed = tuple(user for user in users if is_user_id("slack", user))
+    taken.slack = TakenSlack(token, app_token, allowed, environ.get("SLACK_HOME_CHANNEL", ""))
     if left := [user for user in users if not is_user_id("slack", user) and not user.isdecimal()]:
         taken.problems.append(f"Slack: {', '.join(left)} can't be allowed: only ids like U012AB3CD can")
-    taken.problems.append(
-        "Slack: no one can approve yet; run `holdfast channels pair slack` and send the code to the app"
-    )
+    taken.steps.append(PAIR.format("slack"))
 
 
 def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
@@ -432,14 +563,13 @@ def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     if not token or token.lower() in PLACEHOLDERS:
         return
     users = _users(environ, "DISCORD_ALLOWED_USERS")
-    taken.discord = TakenDiscord(token, tuple(user for user in users if user.isdecimal()))
+    allowed = tuple(user for user in users if user.isdecimal())
+    taken.discord = TakenDiscord(token, allowed, environ.get("DISCORD_HOME_CHANNEL", ""))
     if left := [user for user in users if not user.isdecimal()]:
         taken.problems.append(f"Discord: {', '.join(left)} can't be allowed: only numeric ids can")
     if environ.get("DISCORD_ALLOWED_ROLES"):
         taken.problems.append("Discord: roles can't be allowed (DISCORD_ALLOWED_ROLES), only people")
-    taken.problems.append(
-        "Discord: no one can approve yet; run `holdfast channels pair discord` and send the code to the bot"
-    )
+    taken.steps.append(PAIR.format("discord"))
 
 
 def _users(environ: Mapping[str, str], name: str) -> list[str]:
