@@ -9,6 +9,7 @@ from holdfast.catalog import FEATURES
 from holdfast.cli import launch as starting
 from holdfast.cli import quarantine_commands
 from holdfast.cli.options import (
+    STATUSES,
     Agent,
     AsJson,
     Config,
@@ -24,6 +25,7 @@ from holdfast.cli.options import (
     NoAuth,
     PermissionMode,
     Port,
+    Profile,
     RuleSession,
     Run,
     RunModel,
@@ -34,10 +36,6 @@ from holdfast.cli.options import (
 from holdfast.cli.stores import commands as store_commands
 from holdfast.cli.terminal.output import echo
 
-STATUSES = (
-    *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
-    *("completed", "failed", "interrupted", "cancelled"),
-)
 SCOPES = ("chat", "approve", "admin", "relay")
 CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 usage error."
 
@@ -88,16 +86,12 @@ holdfast run --json 'list the files' | jq -r .type
 def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    profile: Annotated[
-        str, typer.Option("--profile", "-p", metavar="NAME", help="Profile to use. Put it first.")
-    ] = "",
+    _profile: Profile = "",
 ) -> None:
     """Run AI agents that don't get lost. Without a command, start a chat in the terminal."""
     if version:
         echo(f"holdfast {__version__}")
         raise typer.Exit
-    if profile:  # `main` has chosen one that comes first
-        raise typer.BadParameter("put -p NAME first: holdfast -p NAME COMMAND")
     if context.invoked_subcommand is None:
         chat()
 

@@ -53,3 +53,20 @@ Port = Annotated[int | None, typer.Option(metavar="N", help="Port to listen on; 
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Disable authentication. Anyone on this machine can use the server.")
 ]
+
+
+def _not_first(name: str) -> str:
+    """Refuse a profile; `main` chooses the one that comes first."""
+    if name:
+        raise typer.BadParameter("put it first: holdfast -p NAME COMMAND")
+    return name
+
+
+Profile = Annotated[
+    str,
+    typer.Option("--profile", "-p", metavar="NAME", help="Profile. Put it first.", callback=_not_first),
+]
+STATUSES = (
+    *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
+    *("completed", "failed", "interrupted", "cancelled"),
+)

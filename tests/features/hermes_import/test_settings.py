@@ -10,7 +10,8 @@ import pytest
 from holdfast.config.load import load_configuration
 from holdfast.features.hermes_import.command import import_hermes
 from holdfast.features.hermes_import.config_file import plan_of
-from holdfast.features.hermes_import.settings import TakenSettings, read_settings
+from holdfast.features.hermes_import.settings import read_settings
+from holdfast.features.hermes_import.taken import TakenSettings
 
 CONFIG = """
 _config_version: 50

@@ -16,7 +16,8 @@ from holdfast.features.hermes_import.inventory import Inventory
 from holdfast.features.hermes_import.jobs import HermesJob, local_zone, read_jobs, store_jobs
 from holdfast.features.hermes_import.learned import HermesLearned, copy_skills, read_learned, store_memories
 from holdfast.features.hermes_import.sessions import HermesSessions
-from holdfast.features.hermes_import.settings import TakenSettings, read_settings
+from holdfast.features.hermes_import.settings import read_settings
+from holdfast.features.hermes_import.taken import TakenSettings
 from holdfast.features.profiles.scope import NAME, environ_of
 from holdfast.features.transcripts.storing import own_workspace, preview_conversations, store_conversations
 from holdfast.host.lock import DirectoryBusy, DirectoryLock

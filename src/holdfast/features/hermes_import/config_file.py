@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.config.files import FILE_NAME, ConfigFile
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
-from holdfast.features.hermes_import.settings import (
+from holdfast.features.hermes_import.taken import (
     TakenDiscord,
     TakenSearch,
     TakenSettings,
