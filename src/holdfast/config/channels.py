@@ -12,12 +12,15 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """[[channels]]: chat platforms where people talk to the agent. See also `holdfast channels`."""
 
     name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
-    kind: Annotated[Literal["telegram", "slack", "discord"], doc("Chat platform.")]
+    kind: Annotated[
+        Literal["telegram", "slack", "discord", "bridge"],
+        doc("Chat platform. `bridge` is a program of yours that passes on messages of any other one."),
+    ]
     token: Annotated[
         Secret,
         doc(
             "Bot token. Telegram: from @BotFather. Slack: starts with xoxb-. Discord: from the page Bot of "
-            "your application.",
+            "your application. Bridge: the secret that both sides sign with, of at least 24 characters.",
             "key",
         ),
     ]
@@ -38,7 +41,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = Secret("")
     base_url: Annotated[
         str,
-        doc("Alternative API server, such as your own. If empty, the platform's.", "url or empty"),
+        doc("Alternative API server. If empty, the platform's. Bridge: its URL.", "url or empty"),
     ] = ""
     webhook_url: Annotated[
         str,

@@ -44,6 +44,8 @@ TEMPERATURE_MAX = 2.0
 HOOK_DEADLINE_S_MAX = 600
 SOCKET_BYTES_MAX = 100  # the system's limit is 107 on Linux and 103 on macOS
 _EFFORT = re.compile(r"[a-z0-9]{0,16}")
+BRIDGE_SECRET_CHARS_MIN = 24
+_USER_IDS = {"slack": "an id such as U012AB3CD", "bridge": "an id without spaces"}
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -102,11 +104,23 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
     if not channel.token:
         yield ConfigIssue(("token",), "must not be empty")
     yield from _slack_secrets(channel)
+    if channel.kind == "bridge":
+        yield from _bridge(channel)
     for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
         for index, one in enumerate(ids):
             if not is_user_id(channel.kind, one):
-                kind = "an id such as U012AB3CD" if channel.kind == "slack" else "a numeric id"
+                kind = _USER_IDS.get(channel.kind, "a numeric id")
                 yield ConfigIssue((key, index), f"must be {kind}, as `holdfast channels log` shows it")
+
+
+def _bridge(channel: ChannelSettings) -> Iterator[ConfigIssue]:
+    if not channel.base_url:
+        yield ConfigIssue(("base_url",), "must be the bridge's URL")
+    if channel.token and len(str(channel.token)) < BRIDGE_SECRET_CHARS_MIN:
+        yield ConfigIssue(("token",), f"must have at least {BRIDGE_SECRET_CHARS_MIN} characters")
+    if channel.webhook_url:
+        text = "has no effect: the bridge calls /hooks/channels/ and the channel's name at this server"
+        yield ConfigIssue(("webhook_url",), text)
 
 
 def _slack_secrets(channel: ChannelSettings) -> Iterator[ConfigIssue]:

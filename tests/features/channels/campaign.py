@@ -192,7 +192,9 @@ async def open_world(sides: Sequence[Side], campaign: Campaign, folder: Path) ->
     """The platforms and the model, and the settings of a server with a channel on each platform."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(ChaosServer(choose=echo))
-        port = max(side.port for side in sides)
+        port = next((side.port for side in sides if side.port), 0)
+        for side in sides:  # they call the same server
+            side.port = port
         configure(folder, model.base_url, sandbox="off", server=f"port = {port}")
         for side in sides:
             await stack.enter_async_context(side.server())

@@ -120,6 +120,8 @@ def served_channels(
 
 def _shown(options: ChannelOptions) -> ConfiguredChannel:
     is_slack = options.kind == "slack"
+    if options.kind == "bridge":
+        return ConfiguredChannel("bridge", options.allow, signing_secret=options.token, signature="standard")
     return ConfiguredChannel(
         options.kind,
         options.allow,

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
+from fakes.bridge import BridgeLimit, FakeBridge
 from fakes.exchanges import PlatformStep, Scripts
 from fakes.slack import (
     Accept,
@@ -35,10 +36,7 @@ class Side(Protocol):
         """The channel in the settings."""
         ...
 
-    @property
-    def port(self) -> int:
-        """Where the server listens; 0 if nobody needs to know."""
-        ...
+    port: int  # where the server listens; 0 if no platform calls it
 
     @property
     def retry(self) -> str:
@@ -257,11 +255,70 @@ class SlackHttpSide(SlackSide):
         return bool(self.fake.world.done("auth.test"))
 
 
-SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide]] = {
+class BridgeSide:
+    """A bridge that calls the server."""
+
+    name = "br"
+    retry = "/retry"
+    marks_max: int | None = None
+
+    def __init__(self) -> None:
+        self.faults: Faults = {
+            "answer lost": ("message", [Accept(), ResetConnection()]),
+            "cut": ("message", [ResetConnection()]),
+            "limit": ("message", [BridgeLimit(1)]),
+            "ping cut": ("ping", [ResetConnection()]),
+            "repeated update": ("update", [Double()]),
+        }
+        self.fake = FakeBridge()
+        self.port = reserved_port()
+
+    @property
+    def scripts(self) -> Scripts:
+        """What goes wrong."""
+        return self.fake.scripts
+
+    @property
+    def changed(self) -> Notifier:
+        """Tells of whatever happens there."""
+        return self.fake.changed
+
+    def server(self) -> AbstractAsyncContextManager[FakeBridge]:
+        """The fake."""
+        return self.fake
+
+    def settings(self, people: Sequence[int]) -> str:
+        """The channel in the settings."""
+        allow = ", ".join(f'"{person}"' for person in people)
+        self.fake.hook = f"http://127.0.0.1:{self.port}/hooks/channels/{self.name}"
+        return (
+            f'\n[[channels]]\nname = "{self.name}"\nkind = "bridge"\ntoken = "{self.fake.secret}"\n'
+            f'base_url = "{self.fake.url}"\nallow = [{allow}]\n'
+        )
+
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return str(person)
+
+    def say(self, person: int, text: str) -> None:
+        """A person writes to the agent."""
+        self.fake.say(str(person), text)
+
+    def texts(self, person: int) -> list[str]:
+        """What the agent said."""
+        return self.fake.texts(str(person))
+
+    def is_reachable(self) -> bool:
+        """The bridge keeps what nobody takes."""
+        return True
+
+
+SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide | BridgeSide]] = {
     "telegram": TelegramSide,
     "slack": SlackSide,
     "slack-http": SlackHttpSide,
     "discord": DiscordSide,
+    "bridge": BridgeSide,
 }
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.features.channels.texts import button_data
+from holdfast.features.channels.texts import PRESS, TYPE, button_data
 from holdfast.folds.run import AskStatus
 from holdfast.safe_text import exact, safe, safe_line
 from holdfast.tools.files.edits import NOT_COMPARED
@@ -188,7 +188,7 @@ def _question_card(asked: e.QuestionAsked) -> Card:
     buttons = tuple(
         (label, button_data("question", asked.question_id, str(at))) for at, label in enumerate(labels)
     )
-    note = "Press a button or type your answer." if buttons else "Type your answer."
+    note = PRESS if buttons else TYPE
     return Card(safe(asked.text), detail, (note,), buttons)
 
 

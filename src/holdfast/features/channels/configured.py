@@ -50,6 +50,14 @@ def configured_channel(channel: ChannelSettings) -> ConfiguredChannel:
     """One channel of the settings, as far as the server shows it and lets its platform in."""
     options = channel_options(channel)
     is_called, is_slack = bool(options.webhook_url), channel.kind == "slack"
+    if channel.kind == "bridge":
+        return ConfiguredChannel(
+            channel.kind,
+            options.allow,
+            options.approvers,
+            signing_secret=options.token,
+            signature="standard",
+        )
     return ConfiguredChannel(
         channel.kind,
         options.allow,

@@ -11,6 +11,7 @@ from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
 from msgspec import Struct, field
 
+from holdfast.decisions.hook_signatures import HookSignature
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import channel_log_id
@@ -21,7 +22,7 @@ from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
-Kind: TypeAlias = Literal["telegram", "slack", "discord"]
+Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
@@ -45,6 +46,7 @@ class ConfiguredChannel:
     approvers: frozenset[str] = frozenset()
     hook_secret: str = dataclasses.field(default="", repr=False)  # sent with each update
     signing_secret: str = dataclasses.field(default="", repr=False)  # signs each update
+    signature: HookSignature = "slack"  # how it signs
 
 
 class ChannelOptions(Struct, frozen=True, kw_only=True):

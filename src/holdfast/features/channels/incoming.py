@@ -32,6 +32,7 @@ class ChatFile(_Written, frozen=True):
     name: str
     media_type: str
     size_bytes: int
+    data: bytes = b""  # if it came with the message
 
 
 class PlatformMessage(_Written, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.catalog import FEATURES
-from holdfast.features.channels.approvals import NOT_YOURS, Answerer, ChannelAsks
+from holdfast.features.channels.approvals import DONE, NOT_YOURS, Answerer, ChannelAsks
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_commands import ChatCommands, command_of, next_session
 from holdfast.features.channels.deliveries import PlatformFormat
@@ -51,6 +51,8 @@ from holdfast.features.channels.texts import (
     TEXT_TOO_LONG,
     TOO_LATE_TO_DELETE,
     TOO_LATE_TO_EDIT,
+    choice_of,
+    coded,
     pressed,
     with_lead,
 )
@@ -81,6 +83,8 @@ class Platform(Struct, frozen=True):
     takes_files: bool = False  # its carrier can deliver the agent's files
     counts_by_bot: bool = False  # its message ids aren't unique across bots
     leads: str = "/"  # command prefixes; our texts use the last one
+    has_codes: bool = False  # people press buttons by replying with their codes
+    answers_strangers: bool = True  # with one refusal; without, a stranger could be a forged address
 
 
 class _NotAccepted(Exception):
@@ -146,6 +150,8 @@ class ChannelIntake:
             await self._record(arrival, "ignored", says=too_long, why="too long")
         elif arrival.is_edit:
             await self._edit(arrival)
+        elif self._platform.has_codes and (button := await self._coded(arrival)) is not None:
+            await self._reply_code(arrival, button)
         elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
             await self._command(arrival, command)
         else:
@@ -207,7 +213,8 @@ class ChannelIntake:
         is_told = arrival.user in state.refused
         if is_told and not is_try:
             return
-        await self._record(arrival, "refused", *tried, says=CODE_WRONG if is_try else REFUSAL)
+        says = CODE_WRONG if is_try else REFUSAL
+        await self._record(arrival, "refused", *tried, says=says if self._platform.answers_strangers else "")
 
     def _open_code(self, message: PlatformMessage) -> str | None:
         """Return the digest of the message's pairing code, or None if it isn't a valid one."""
@@ -222,6 +229,20 @@ class ChannelIntake:
             text = await self._asks.settle(found[0], found[1], who)
         await self._record(press, "answer", why=text)
         await self._platform.answer_click(press.click, text)
+
+    async def _coded(self, message: PlatformMessage) -> tuple[str, str] | None:
+        """Return the request and the choice that a reply's code names; None if it's no code of this chat."""
+        found = coded(message.text)
+        ask_id = self._channel.state.cards.get(message.chat, {}).get(found[0], "") if found else ""
+        row = await self._deps.store.ask(ask_id) if ask_id else None
+        choice = choice_of(row.kind, found[1]) if row is not None and found is not None else ""
+        return (ask_id, choice) if choice else None
+
+    async def _reply_code(self, message: PlatformMessage, button: tuple[str, str]) -> None:
+        who = Answerer(message.user, message.name, message.chat, is_direct=message.is_direct)
+        text = await self._asks.settle(*button, who)
+        # The result of the request arrives as its own message.
+        await self._record(message, "answer", says="" if text in DONE else text, why=text)
 
     async def _edit(self, message: PlatformMessage) -> None:
         """Apply an edit to a queued message. Other edits are ignored with a notice."""
@@ -375,7 +396,7 @@ class ChannelIntake:
         limit = self._options.file_bytes_max
         if file.size_bytes > limit:
             raise _NotAccepted(FILE_TOO_BIG.format(mb=limit // (1024 * 1024)))
-        data = await self._platform.download(file)
+        data = file.data or await self._platform.download(file)
         if data is None:
             raise _NotAccepted(FILE_LOST)
         blob = await self._deps.store.put_blob(data)

@@ -39,7 +39,7 @@ class ChatPlatform(Struct, frozen=True, kw_only=True):
     carrier: Carrier
     inbound: Platform
     connect: Callable[[Accept], Coroutine[Any, Any, None]]
-    show_work: Callable[[], Coroutine[Any, Any, None]]  # "typing" and previews
+    show_work: Callable[[], Coroutine[Any, Any, None]] | None = None  # "typing" and previews
     locks: ChatLocks = field(default_factory=ChatLocks)
     can_probe: bool = False
 
@@ -84,7 +84,8 @@ async def _own(
             tasks.create_task(log.follow(), name=f"follow {options.log_id}")
             tasks.create_task(sender.run(), name=f"send for {options.log_id}")
             tasks.create_task(SessionWatcher(deps, log, text_format=platform.inbound.text_format).run())
-            tasks.create_task(platform.show_work())
+            if platform.show_work is not None:
+                tasks.create_task(platform.show_work())
             tasks.create_task(platform.connect(intake.accept))
 
 

@@ -29,6 +29,8 @@ TAKEN_MAX = 5_000  # remembered messages that people may still edit
 REFUSALS_MAX = 5_000
 TRIES_MAX = 5  # wrong codes before all open codes are void
 BY_CODE = "code"  # who paired was let in by their code
+CARDS_MAX = 200  # remembered in each chat
+_NOT_CARDS = frozenset({"answer", "ending", "preview", "file"})  # other messages about a run
 CONVERSATIONS_MAX = 5_000  # remembered, to catch up with them
 Role: TypeAlias = Literal["user", "approver"]
 
@@ -86,6 +88,9 @@ class ChannelState(Struct):
     bound: dict[str, int] = field(default_factory=dict[str, int])  # chat -> how many sessions it had
     home: str = ""  # the chat for results that name only the channel
     configured_home: str = ""
+    cards: dict[str, dict[int, str]] = field(
+        default_factory=dict[str, dict[int, str]]
+    )  # chat -> requests whose cards it got, by number
     models: dict[str, str] = field(default_factory=dict[str, str])
     accepted: dict[tuple[str, str], AcceptedMessage] = field(
         default_factory=dict[tuple[str, str], AcceptedMessage]
@@ -106,6 +111,11 @@ class ChannelState(Struct):
         """Return the account's own id; empty if it belongs to another account."""
         number, slash, rest = name.rpartition("/")
         return rest if (int(number) if slash else 0) == self.accounts.get(self.account, 0) else ""
+
+    def card_number(self, chat: str, ask_id: str) -> int:
+        """Return the number of a request's card in the chat; 0 if it has none."""
+        cards = self.cards.get(chat, {})
+        return next((number for number, one in cards.items() if one == ask_id), 0)
 
     def sessions_in(self, chat: str) -> list[str]:
         """The session of a chat, and earlier ones of which it still awaits an answer."""
@@ -133,9 +143,21 @@ def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
     apply_to_outbox(state.outbox, seq, event)
     if isinstance(event, ChannelUpdateLogged):
         _update_taken(state, seq, event)
+    elif isinstance(event, e.DeliveryIntended):
+        _number_card(state, event)
     step = _STEPS.get(type(event))
     if step is not None:
         step(state, event)
+
+
+def _number_card(state: ChannelState, event: e.DeliveryIntended) -> None:
+    """Number the cards of a chat: a number never gets another request."""
+    name = event.message.partition(":")[0]
+    if not event.run or event.edits or event.body or "." in name or name in _NOT_CARDS:
+        return
+    cards = state.cards.setdefault(event.chat, {})
+    if name not in cards.values():
+        _remember(cards, 1 + max(cards, default=0), name, count_max=CARDS_MAX)
 
 
 def _connected(state: ChannelState, event: ChannelConnected) -> None:

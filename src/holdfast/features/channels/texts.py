@@ -30,6 +30,10 @@ DELETED = "This conversation was deleted, along with its queued messages. Resend
 FILE_TOO_BIG = "This file is too large. The limit is {mb} MB."
 NOT_ACCEPTED = "An internal error occurred, so this message wasn't accepted. See the server's log."
 FILE_LOST = "Couldn't fetch this file. Send it again."
+PRESS, TYPE = "Press a button or type your answer.", "Type your answer."
+_DIGITS: Final[Mapping[str, int]] = MappingProxyType({"once": 1, "session": 2, "always": 3, "deny": 4})
+_DIGITS_MAX = 9
+_CODE = re.compile(r"([A-Z]{1,4})([1-9])")
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "new": "Start a new conversation",
@@ -102,6 +106,37 @@ def _ended(run: Run) -> str:
 def button_data(kind: AskKind, ask_id: str, choice: str) -> str:
     """Encode the request and the choice of a button."""
     return f"{kind[0]}:{ask_id}:{choice}"
+
+
+def code_of(number: int, data: str) -> str:
+    """Return the code for a button of a chat's card with this number; empty if it has none."""
+    choice = data.rpartition(":")[2]
+    digit = _DIGITS.get(choice) or (int(choice) + 1 if choice.isdecimal() else 0)
+    if not number or not 0 < digit <= _DIGITS_MAX:
+        return ""
+    letters = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return f"{letters}{digit}"
+
+
+def coded(text: str) -> tuple[int, int] | None:
+    """Return the number of the card and the digit of the choice that a reply names; None if it's no code."""
+    found = _CODE.fullmatch(text.strip().upper())
+    if found is None:
+        return None
+    number = 0
+    for letter in found[1]:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number, int(found[2])
+
+
+def choice_of(kind: AskKind, digit: int) -> str:
+    """Return the choice that a code's digit stands for; empty if there is none."""
+    if kind == "question":
+        return str(digit - 1)
+    return next((choice for choice, known in _DIGITS.items() if known == digit), "")
 
 
 def pressed(data: str) -> tuple[str, str] | None:

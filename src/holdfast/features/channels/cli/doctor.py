@@ -39,6 +39,8 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
             return await _ask_slack(channel)
         case "discord":
             return await _ask_discord(channel)
+        case "bridge":
+            return await _ask_bridge(channel)
 
 
 async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
@@ -57,6 +59,19 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
     return fault(name, f"Can't reach Telegram: {reply.why}", NETWORK)
+
+
+async def _ask_bridge(channel: ChannelSettings) -> DoctorFinding:
+    from holdfast.decisions.deliveries import Arrived
+    from holdfast.features.channels.bridge.channel import HINT, open_bridge
+    from holdfast.features.channels.configured import channel_options
+
+    name = f"channel {channel.name}"
+    async with open_bridge(channel_options(channel), SystemClock()) as bridge:
+        result = await bridge.ping()
+    if isinstance(result, Arrived):
+        return ok(name, f"the bridge at {channel.base_url} responds")
+    return fault(name, f"The bridge doesn't respond: {result.why}", HINT)
 
 
 async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:

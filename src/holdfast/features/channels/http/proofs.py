@@ -1,4 +1,4 @@
-"""Whether a delivery to a channel comes from its platform: Telegram sends a secret, Slack signs each body.
+"""Whether a delivery to a channel comes from its platform: Telegram sends a secret, Slack and bridges sign.
 
 Every check takes the same time for a channel that exists and one that doesn't, and its refusal says the same.
 """
@@ -10,13 +10,13 @@ from hashlib import sha256
 from hmac import compare_digest
 from os import urandom
 
-from holdfast.decisions.hook_signatures import HookDelivery, is_signed
+from holdfast.decisions.hook_signatures import HookDelivery, HookSignature, is_signed, likely_signature
 from holdfast.features.channels.deps import ConfiguredChannel
 from holdfast.interfaces.clock import Clock
 from holdfast.server.problems import Problem
 
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105  # the name of a header
-SIGNATURE_HEADER = "x-slack-signature"
+SIGNATURE_HEADERS = ("x-slack-signature", "webhook-signature")
 QUIET_S = 60.0
 _log = logging.getLogger(__name__)
 
@@ -43,8 +43,9 @@ class DeliveryProofs:
         channel = self._channels.get(name)
         wanted = channel.signing_secret if channel is not None else ""
         delivery = HookDelivery(headers, body)
-        is_right = await asyncio.to_thread(self._is_signed, delivery, wanted or self._nobodys_secret)
-        if not is_right or not wanted:
+        kind = likely_signature(delivery)
+        is_right = await asyncio.to_thread(self._is_signed, delivery, kind, wanted or self._nobodys_secret)
+        if not is_right or not wanted or channel is None or channel.signature != kind:
             self._warn(name if wanted else "")
             raise _refusal()
 
@@ -54,13 +55,13 @@ class DeliveryProofs:
         if name and now_s >= self._quiet_until_s.get(name, 0.0):
             self._quiet_until_s[name] = now_s + QUIET_S
             _log.warning(
-                "channel %s: rejected a request with a wrong or expired signature. If messages from Slack "
-                "don't arrive, check signing_secret and this machine's clock",
+                "channel %s: rejected a request with a wrong or expired signature. If messages don't arrive, "
+                "check signing_secret (Slack) or token (a bridge) and this machine's clock",
                 name,
             )
 
-    def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
-        return is_signed(delivery, "slack", secret=secret, now_ms=self._clock.now_ms())
+    def _is_signed(self, delivery: HookDelivery, kind: HookSignature, secret: str) -> bool:
+        return is_signed(delivery, kind, secret=secret, now_ms=self._clock.now_ms())
 
 
 def _refusal() -> Problem:

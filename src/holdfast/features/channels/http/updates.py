@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.features.channels.deps import ConfiguredChannel
-from holdfast.features.channels.http.proofs import SECRET_HEADER, SIGNATURE_HEADER, DeliveryProofs
+from holdfast.features.channels.http.proofs import SECRET_HEADER, SIGNATURE_HEADERS, DeliveryProofs
 from holdfast.features.channels.http.webhook_endpoints import BadUpdate, NotNow, WebhookEndpoints
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.nodes import Node
@@ -85,7 +85,8 @@ class ChannelDeliveryRoutes:
     async def deliver(self, request: Request) -> Response:
         """Take an update of a platform, or have the server take it that holds the channel."""
         name: str = request.path_params["name"]
-        if PEER not in request.scope and SIGNATURE_HEADER in request.headers:
+        is_signed = any(name in request.headers for name in SIGNATURE_HEADERS)
+        if PEER not in request.scope and is_signed:
             async with self._unproven.one():
                 body = await self._body(request, within_s=SIGNED_S)
                 await self._proofs.insist_on_signature(name, request.headers, body)

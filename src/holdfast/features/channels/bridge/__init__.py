@@ -1,0 +1,1 @@
+"""A bridge: any chat system behind a small program that signs webhooks."""
