@@ -17,9 +17,12 @@ _TOKENS = (
     "SLACK_APP_TOKEN",
     "SLACK_SIGNING_SECRET",
     "DISCORD_BOT_TOKEN",
+    "BRIDGE_SECRET",
+    "MAIL_PASSWORD",
+    "MATRIX_TOKEN",
 )
 _POOLS = {"FIRST_KEY": "k1", "SECOND_KEY": "k2"}
-ENVIRON = {"HOME": "/h"} | _POOLS | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k")
+ENVIRON = {"HOME": "/h"} | _POOLS | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k" * 32)
 DECISION_LINES_MAX = 18
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 

@@ -98,7 +98,7 @@ class FakeBridge:
         await self._runner.cleanup()
 
     def texts(self, chat: str) -> list[str]:
-        """What a chat was sent, as people read it."""
+        """The texts that a chat was sent."""
         return [one["text"] for one in self.chats[chat]]
 
     def say(self, chat: str, text: str, **more: Any) -> None:
