@@ -14,7 +14,7 @@ import msgspec
 
 # What a server, a run or a command imports as it starts, but for what few of them need.
 IMPORTED = (
-    *("holdfast.cli.commands", "holdfast.cli.serve", "holdfast.cli.run", "holdfast.cli.piped_input"),
+    *("holdfast.cli.commands", "holdfast.cli.serve", "holdfast.cli.run", "holdfast.cli.run"),
     *("holdfast.cli.reader", "holdfast.cli.sessions", "holdfast.cli.runs", "holdfast.cli.approvals"),
     *("holdfast.cli.offline_reader", "holdfast.cli.attach", "holdfast.features.memory.actions"),
     *("holdfast.client.client", "holdfast.host.hidden_process"),

@@ -38,7 +38,7 @@ DRAWING = {
     "src/holdfast/cli/terminal/output.py",  # the one module
     "src/holdfast/cli/terminal/style.py",  # renders to a string
     "src/holdfast/cli/doctor/command.py",  # a spinner
-    "src/holdfast/cli/demo/screen.py",  # texts of our own
+    "src/holdfast/cli/demo/tour.py",  # texts of our own
     "src/holdfast/cli/stdio_lines.py",  # a protocol, not a terminal
 }
 
@@ -147,7 +147,7 @@ def test_parsers_that_a_small_text_can_keep_busy_are_called_where_the_text_is_li
     """P3: TOML and YAML of any origin go through one function each."""
     assert {module.name for module in _sources() if PARSER.search(module.text)} == {
         "src/holdfast/config/toml.py",
-        "src/holdfast/decisions/silent_rejects.py",  # a file that we ship
+        "src/holdfast/decisions/learned.py",  # a file that we ship
         "src/holdfast/tools/files/yaml_text.py",
     }
 
@@ -195,7 +195,7 @@ def test_only_one_module_builds_the_answer_to_an_ask() -> None:
     built = re.compile(r"(?<!class )\b(?:Approval|Question)Answered\((?!\))")
     found = {module.name for module in _sources() if built.search(module.text)}
     # A parent's log repeats the answer in the sub-agent's own log.
-    assert found == {"src/holdfast/runner/asks.py", "src/holdfast/agent/child_asks.py"}
+    assert found == {"src/holdfast/runner/asks.py", "src/holdfast/agent/children.py"}
 
 
 def test_texts_dont_read_like_a_translation() -> None:

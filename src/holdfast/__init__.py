@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.config.settings import McpServerSettings
     from holdfast.embedding.agent import Agent
-    from holdfast.embedding.approvals import PendingApproval
+    from holdfast.embedding.approvals import PendingApproval, PendingQuestion
     from holdfast.embedding.errors import (
         AnswerNeeded,
         ApprovalNeeded,
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
         RunTruncated,
     )
     from holdfast.embedding.instructions import InstructionsContext
-    from holdfast.embedding.model_settings import ModelSettings
+    from holdfast.embedding.model_names import ModelSettings
     from holdfast.embedding.output_types import one_of
     from holdfast.embedding.prompts import Attachment
-    from holdfast.embedding.questions import PendingQuestion
     from holdfast.embedding.results import Result
     from holdfast.embedding.runs import RunHandle
     from holdfast.embedding.sessions import AgentSession
@@ -82,7 +81,7 @@ __version__ = "0.1.0"
 _NAMES_OF_MODULES = {
     "config.settings": ("McpServerSettings",),
     "embedding.agent": ("Agent",),
-    "embedding.approvals": ("PendingApproval",),
+    "embedding.approvals": ("PendingApproval", "PendingQuestion"),
     "embedding.errors": (
         "AnswerNeeded",
         "ApprovalNeeded",
@@ -97,10 +96,9 @@ _NAMES_OF_MODULES = {
         "RunTruncated",
     ),
     "embedding.instructions": ("InstructionsContext",),
-    "embedding.model_settings": ("ModelSettings",),
+    "embedding.model_names": ("ModelSettings",),
     "embedding.output_types": ("one_of",),
     "embedding.prompts": ("Attachment",),
-    "embedding.questions": ("PendingQuestion",),
     "embedding.results": ("Result",),
     "embedding.runs": ("RunHandle",),
     "embedding.sessions": ("AgentSession",),

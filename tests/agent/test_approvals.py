@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
-from holdfast.agent.drain_gate import DrainGate
+from holdfast.agent.deps import DrainGate
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.ids import grant_of_approval

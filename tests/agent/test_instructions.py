@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.instructions import GUIDE_CHARS_MAX, guides_of, own_guide
-from holdfast.agent.opening import system_text
 from holdfast.agent.prompt import GUIDE
+from holdfast.agent.system_context import system_text
 from holdfast.tools.files.workspace import Workspace
 
 SECRET = "not for models"  # noqa: S105 - nobody's

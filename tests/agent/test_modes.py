@@ -17,7 +17,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.events.modes import mode_set
 from holdfast.features.delegation.tools import child_tools
-from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.plans.run import UpdatePlan
 from holdfast.features.undo.scan import ScanLimits
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.folds import session

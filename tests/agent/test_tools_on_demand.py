@@ -25,7 +25,7 @@ from holdfast.tools.on_demand import declared, found, listed, with_finder
 from holdfast.tools.read_result import NO_OUTPUT, ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
-from holdfast.tools.shell.job_tools import ShellKill
+from holdfast.tools.shell.tool import ShellKill
 from holdfast.values import MODES, ApprovalMode, ClientTool
 from stores import MemoryStore
 

@@ -11,7 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from holdfast import events as e
-from holdfast.cli.ask_menu import GUARD_S, TypeAheadGuard
+from holdfast.cli.asks import GUARD_S, TypeAheadGuard
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
 from holdfast.cli.terminal.renderer import AskEvent
 from holdfast.values import Action

@@ -13,8 +13,15 @@ from prompt_toolkit.output import DummyOutput
 from cli.prompt_bench import ASKED, HandClock, bench, check_early_keys_do_not_count
 from holdfast import events as e
 from holdfast.cli.ask_keys import MenuKeys
-from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
-from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
+from holdfast.cli.asks import (
+    GUARD_S,
+    ApprovalReply,
+    AskMenu,
+    QuestionReply,
+    TypeAheadGuard,
+    Unclear,
+    read_answer,
+)
 
 QUESTION = e.QuestionAsked(
     at_ms=1, run_id="run_1", question_id="qst_1", tool_call_id="c2", text="Which?", choices=("red", "blue")

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.given import FILE, TARGET, given, loaded
-from holdfast.cli.config_check import check, report
-from holdfast.cli.config_trust import trust
+from holdfast.cli.configuration import check, report, trust
 from holdfast.config.environment import SPECIAL, variables
 from holdfast.config.load import load
 from holdfast.config.reference import reference

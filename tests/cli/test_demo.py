@@ -9,8 +9,7 @@ import pytest
 
 from holdfast.chaos import ChaosServer, EndOfBody, Hang, Say, SayWords, Status
 from holdfast.cli.demo.acts import ACTS
-from holdfast.cli.demo.naive import naive_answer, naive_crash, naive_stop
-from holdfast.cli.demo.server import clean_environment
+from holdfast.cli.demo.server import clean_environment, naive_answer, naive_crash, naive_stop
 
 
 @pytest.mark.release

@@ -7,8 +7,8 @@ import pytest
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.ids import AmbiguousName, resolve_run, resolve_session
-from holdfast.cli.inspect import from_store
 from holdfast.cli.offline_reader import OfflineReader
+from holdfast.cli.sessions import from_store
 from holdfast.client import Client
 from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Settings

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import pytest
 
-from holdfast.cli.piped_input import PIPED_BYTES_MAX, read_task
+from holdfast.cli.run import PIPED_BYTES_MAX, read_task
 
 
 @contextmanager

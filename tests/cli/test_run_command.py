@@ -12,13 +12,13 @@ import pytest
 from cli.lab import Ended, command, configure, configured, executed, hang_ups, serving
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
-from holdfast.chaos.ports import closed_port
+from holdfast.chaos.serve import closed_port
 from holdfast.cli.ids import resolve_id
 from holdfast.cli.run import follow_run
 from holdfast.cli.run_output import PlainOutput
 from holdfast.client import Client
 from holdfast.features.memory.client import MemoryCalls
-from holdfast.features.memory.tools import Remember
+from holdfast.features.memory.run import Remember
 from holdfast.host.demo_model import last_said
 from holdfast.policy.tool_names import ASK_USER
 from serving import Setting, served, target_of

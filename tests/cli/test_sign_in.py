@@ -14,7 +14,7 @@ import pytest
 
 from cli.lab import Ended, command, executed, started
 from forked import Files, fork
-from holdfast.cli.sign_in import sign_in
+from holdfast.cli.keys import sign_in
 
 CONFIG = '[server]\nport = 0\ndata_dir = "{folder}/data"\n{keys}\n[agent]\nworkspace = "{folder}"\n'
 TOKEN = re.compile(r"#token=([\w-]{20,})")

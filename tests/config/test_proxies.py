@@ -1,7 +1,7 @@
 """Proxies from the environment and the file: which target goes through which, and what people see of it."""
 
 from config.given import FILE, TARGET, given, loaded, refused
-from holdfast.cli.config_check import report
+from holdfast.cli.configuration import report
 from holdfast.config.files import ConfigFile
 from holdfast.config.load import load
 from holdfast.config.proxies import proxy_for

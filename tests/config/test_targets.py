@@ -10,10 +10,16 @@ import pytest
 from aiohttp import web
 
 from config.given import TARGET, given, loaded
-from holdfast.chaos.ports import closed_port
-from holdfast.config.known_targets import FoundServer, KnownKey, KnownTargets, LocalServer, shipped_known
+from holdfast.chaos.serve import closed_port
+from holdfast.config.known_targets import (
+    FoundServer,
+    KnownKey,
+    KnownTargets,
+    LocalServer,
+    probe_local,
+    shipped_known,
+)
 from holdfast.config.load import load, load_or_probe
-from holdfast.config.local_servers import probe_local
 from holdfast.config.value_formats import format_error
 from holdfast.targets import Patience
 from stream_server import stream_server

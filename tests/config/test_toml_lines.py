@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.sources import KeyPath
-from holdfast.config.toml_lines import lines_of
+from holdfast.config.toml import lines_of
 from tables import for_each_row
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from config.given import TARGET
-from holdfast.cli.config_check import check
-from holdfast.cli.config_trust import distrust, trust
+from holdfast.cli.configuration import check, distrust, trust
 from holdfast.cli.doctor.command import PlainReport, ask_nobody, doctor
 from holdfast.config.files import config_home, find_file, own_config_home
 from holdfast.config.load import BadConfiguration, load_configuration, read_environment

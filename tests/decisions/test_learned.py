@@ -16,10 +16,11 @@ from holdfast.decisions.learned import (
     learn,
     learned_note,
     load_learned,
+    load_silent_rejects,
     p95_s,
+    silent_reject_hint,
     usual_s,
 )
-from holdfast.decisions.silent_rejects import load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
 
 TARGET = Target(

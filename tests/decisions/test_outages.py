@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.decisions.gates import Gate
-from holdfast.decisions.outages import Outage, addresses_of, outage_at, pause_ms
 from holdfast.decisions.retry import (
     Decision,
     FallBack,
     Gated,
     GiveUp,
     History,
+    Outage,
     Reconnect,
     RetryAfter,
     Tried,
+    addresses_of,
     decide,
+    outage_at,
+    pause_ms,
 )
 from holdfast.targets import RetryLimits, Target, address_of
 from holdfast.values import Failure

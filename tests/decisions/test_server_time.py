@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.decisions.error_facts import ErrorFacts
-from holdfast.decisions.server_time import WAIT_MS_MAX, server_time
+from holdfast.decisions.error_facts import WAIT_MS_MAX, ErrorFacts, server_time
 
 NOW_MS = 1_750_000_000_000  # 2025-06-15T15:06:40Z
 DATE = "Sun, 15 Jun 2025 15:07:40 GMT"

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.decisions.gates import Breaker
-from holdfast.decisions.target_health import Health, health_of
+from holdfast.host.target_report import Health, health_of
 from holdfast.values import Failure, FailureKind
 
 OPEN = Breaker(silent=3, cooldown_ms=30_000)

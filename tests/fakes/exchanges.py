@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from holdfast.chaos.gates import Gate
-from holdfast.chaos.script_text import BadScript, parse_steps
+from holdfast.chaos.scenarios import BadScript, parse_steps
 
 Order: TypeAlias = Literal["as sent", "reversed", "doubled"]
 

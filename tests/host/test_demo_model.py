@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.features.plans.tools import FinishGoal, UpdatePlan
+from holdfast.features.plans.run import FinishGoal, UpdatePlan
 from holdfast.host.demo_model import demo_server, demo_target
 from serving import Setting, served
 

@@ -6,7 +6,7 @@ from config.given import loaded
 from fakes.discord import FakeDiscord
 from holdfast.chaos import ChaosServer, Say
 from holdfast.client.client import Client
-from holdfast.features.channels.cli.client import ChannelCalls
+from holdfast.features.channels.cli.actions import ChannelCalls
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import serving
 from holdfast.host.known_secrets import known_secrets

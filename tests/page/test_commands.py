@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from features.memory.world import opened
 from holdfast.chaos import Say
-from holdfast.features.memory.tools import Remember
+from holdfast.features.memory.run import Remember
 from page.browsing import Visit
 from server.toolbox import CountedShell
 from serving import Setting, said_to

@@ -21,7 +21,7 @@ from holdfast.folds import transcript as transcripts
 from holdfast.folds.session import Session
 from holdfast.folds.timeline import timeline
 from holdfast.folds.transcript import Transcript
-from holdfast.server.sessions.responses import entry, page_of
+from holdfast.server.sessions.listing import entry, page_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
 
 ROOT = Path(__file__).parents[2]

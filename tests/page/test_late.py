@@ -6,7 +6,7 @@ from playwright.async_api import Page, Route, expect
 from fakes.telegram import FakeTelegram
 from features.channels.lab import options_for, served_channels
 from holdfast.chaos import Gate, Say
-from holdfast.features.memory.tools import Remember
+from holdfast.features.memory.run import Remember
 from page.browsing import Visit, moment
 from serving import Setting
 

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from features.memory.world import opened
 from holdfast.chaos import CallTool, Say
-from holdfast.features.memory.tools import Remember
+from holdfast.features.memory.run import Remember
 from page.browsing import Visit, faults_of
 from serving import Setting
 from stores import MemoryStore

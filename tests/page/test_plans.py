@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Gate, Say, Wait
-from holdfast.features.plans.tools import FinishGoal, UpdatePlan
+from holdfast.features.plans.run import FinishGoal, UpdatePlan
 from page.browsing import Chat, Visit, faults_of
 from server.toolbox import Counted
 from serving import Setting

@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
+from holdfast.features.skills.folders import skill_file
 from holdfast.features.skills.library import SkillLibrary
-from holdfast.features.skills.skill_file import skill_file
-from holdfast.features.skills.tools import ProposeSkill
+from holdfast.features.skills.run import ProposeSkill
 from page.browsing import Visit, faults_of
 from serving import Setting
 

@@ -15,7 +15,7 @@ from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.path_facts import SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.tools.files.secret_files import SecretFiles
-from holdfast.tools.git.folders import ENTRIES_MAX, GitFolders
+from holdfast.tools.git_repositories import ENTRIES_MAX, GitFolders
 from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action, ApprovalMode
 from policy.hostile_repositories import (

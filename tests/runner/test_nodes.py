@@ -11,8 +11,8 @@ from holdfast.agent.homes import Homes
 from holdfast.agent.instructions import MOVED
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.interfaces.tool import Tool, ToolPlace, ToolTraits
+from holdfast.runner.crash_history import SuspectTurns
 from holdfast.runner.inbox import IncomingMessage
-from holdfast.runner.suspects import SuspectTurns
 from holdfast.values import RunSettings
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore

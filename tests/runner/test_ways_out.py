@@ -216,7 +216,7 @@ async def test_a_single_run_after_a_crash_ends_what_other_runs_left(tmp_path: Pa
 UNWINDS = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.cli.exits import kill_tools_on_exit
+from holdfast.cli.serve import kill_tools_on_exit
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.reaper import become_subreaper
 from tools.calls import Call, shell

@@ -21,14 +21,13 @@ from holdfast.features.channels.approvals import Answerer, ChannelAsks
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deliveries import PlatformFormat, pending_events
 from holdfast.features.channels.incoming import Arrival, PlatformMessage
-from holdfast.features.channels.notices import notices
 from holdfast.features.channels.outbox import OutboxSender
+from holdfast.features.channels.session_watcher import notices
 from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.features.channels.telegram.api import open_telegram
 from holdfast.features.channels.telegram.carrier import DIALECT, card_fits
 from holdfast.features.channels.telegram.connecting import TelegramConnection
-from holdfast.features.channels.telegram.polling import TelegramPolling
-from holdfast.features.channels.telegram.webhook import TelegramWebhook
+from holdfast.features.channels.telegram.polling import TelegramPolling, TelegramWebhook
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.session_fold import SessionFold
 from holdfast.interfaces.system_clock import SystemClock

@@ -30,9 +30,8 @@ from holdfast.features.channels.events import (
 )
 from holdfast.features.channels.incoming import PlatformMessage, writable
 from holdfast.features.channels.intake import ChannelIntake, Platform
-from holdfast.features.channels.losses import loss_notices
 from holdfast.features.channels.outbox import no_notices
-from holdfast.features.channels.owner import Accept, ChatPlatform, OpenPlatform, own_channel
+from holdfast.features.channels.owner import Accept, ChatPlatform, OpenPlatform, loss_notices, own_channel
 from holdfast.features.channels.state import code_digest
 from holdfast.features.channels.telegram.channel import open_channel
 from holdfast.features.channels.telegram.html import telegram_html

@@ -6,11 +6,10 @@ from typing import TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.budgets import Spent
-from holdfast.agent.child_asks import AskRelay
-from holdfast.agent.children import tell_parent
+from holdfast.agent.children import AskRelay, tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.features.delegation.budgets import left_of, share_of
+from holdfast.features.delegation.run import left_of, share_of
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.values import Budget, ParentLink
 from sabotage import Sabotage

@@ -9,8 +9,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.decisions.deliveries import Arrived, MayHaveArrived
 from holdfast.features.channels.discord.api import open_discord
-from holdfast.features.channels.discord.carrier import DiscordCarrier
-from holdfast.features.channels.discord.progress import Progress
+from holdfast.features.channels.discord.carrier import DiscordCarrier, Progress
 from holdfast.folds.outbox import Outbox, OutboxEntry
 from holdfast.interfaces.system_clock import SystemClock
 from sabotage import Sabotage

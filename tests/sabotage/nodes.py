@@ -15,7 +15,7 @@ from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.models.target_states import TargetStates
-from holdfast.runner.claims import Claims
+from holdfast.runner.claimed_logs import Claims
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
 from holdfast.tools.shell.lease_watchdog import LeaseWatchdog

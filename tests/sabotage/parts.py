@@ -18,11 +18,10 @@ from folds.live_line_states import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.cli.ask_menu import TypeAheadGuard
+from holdfast.cli.asks import TypeAheadGuard
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.fair_shares import FairShare
-from holdfast.decisions.outages import Outage, outage_at
-from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
+from holdfast.decisions.retry import Decision, GiveUp, History, Outage, RetryAfter, Tried, decide, outage_at
 from holdfast.features.mcp_client.open_call import OpenCall
 from holdfast.features.relay.redacting import FrameFilter
 from holdfast.features.relay.requests import decide_relayed
@@ -50,10 +49,9 @@ from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.forced_exit import force_exit
-from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground, marked
 from holdfast.tools.shell.process_table import look
-from holdfast.tools.shell.scope import KillPatience, find_marked
+from holdfast.tools.shell.scope import KillPatience, find_marked, kill_leftovers
 from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure, GrantRule
 from models.calls.calling import TestClock, line_of

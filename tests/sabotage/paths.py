@@ -18,7 +18,7 @@ from holdfast.policy.verdicts import Allow
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace
-from holdfast.tools.git.repositories import repository_at
+from holdfast.tools.git_repositories import repository_at
 from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action
 from policy.hostile_repositories import GIT_ENVIRONMENT, Ground, ground, other_diff, watcher

@@ -30,7 +30,7 @@ from holdfast.features.channels.outbox import OutboxSender
 from holdfast.features.channels.slack.api import open_slack
 from holdfast.features.channels.slack.blocks import SlackMessage, escaped, slack_messages
 from holdfast.features.channels.slack.carrier import SlackCarrier
-from holdfast.features.channels.slack.catching_up import CatchingUp
+from holdfast.features.channels.slack.intake import CatchingUp
 from holdfast.features.channels.slack.socket import SlackSocket
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import OutboxEntry

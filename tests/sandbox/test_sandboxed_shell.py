@@ -14,9 +14,8 @@ from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.self_test import Held
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.job_tools import ShellKill
 from holdfast.tools.shell.scope import KillPatience
-from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.tools.shell.tool import Shell, ShellKill, ShellWorld
 from holdfast.values import Lift
 from sandbox.stage import PATH, backend_named
 from tools.calls import ENVIRONMENT, QUICK, Call, until

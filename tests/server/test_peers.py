@@ -21,7 +21,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.redaction import Redactor
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.peers.signatures import HEADER, WINDOW_MS, PeerSignatures, Question, cluster_secret
-from holdfast.server.sessions.processes import OUTPUT_CHARS_MAX
+from holdfast.server.sessions.children import OUTPUT_CHARS_MAX
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
 from serving import Served, Setting, served, target_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.files.attachments import SAME_NAME_MAX, save_attachment
+from holdfast.agent.attachments import SAME_NAME_MAX, save_attachment
 from holdfast.tools.files.workspace import PathRefused, Workspace
 
 DATA = b"PK\x03\x04\0\xff"

@@ -12,13 +12,12 @@ import pytest
 from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.shell.background import Background, TooManyJobs
-from holdfast.tools.shell.cleaning import cleaned
-from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
 from holdfast.tools.shell.jobs import BackgroundJob, Ring
-from holdfast.tools.shell.leftovers import kill_leftovers
+from holdfast.tools.shell.output import cleaned
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import look
-from holdfast.tools.shell.scope import find_marked
+from holdfast.tools.shell.scope import find_marked, kill_leftovers
+from holdfast.tools.shell.tool import ShellJobs, ShellKill
 from tools.calls import ENVIRONMENT, QUICK, Call, DeadChildren, descriptors, shell, until
 from tools.loops import ON_BOTH_LOOPS
 

@@ -15,8 +15,7 @@ from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
-from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.tool import Shell
+from holdfast.tools.shell.tool import Shell, ShellJobs, ShellKill
 from holdfast.tools.web.tool import FetchUrl
 
 TOOLS: tuple[type[Tool] | Tool, ...] = (

@@ -13,8 +13,7 @@ from fakes.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.contents import FILES_MAX, SESSIONS_MAX, WHOLE_BYTES_MAX, FilesSeen, Stamp
-from holdfast.tools.files.edits import DIFF_CHARS_MAX, EditFile, WriteFile, unified_diff
-from holdfast.tools.files.near_miss import NOTHING, near_miss
+from holdfast.tools.files.edits import DIFF_CHARS_MAX, NOTHING, EditFile, WriteFile, near_miss, unified_diff
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import ImagePart
 from tools.calls import Call, descriptors, until

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.cleaning import LiveText, cleaned
-from holdfast.tools.shell.output import WHOLE_BYTES_MAX, Capture, Shown, shorten
+from holdfast.tools.shell.output import WHOLE_BYTES_MAX, Capture, LiveText, Shown, cleaned, shorten
 from tools.calls import Call, shell
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import (
     VARIABLE,
     Marker,
@@ -17,14 +16,16 @@ from holdfast.tools.shell.marker import (
     foreground,
     marked,
     markers_in,
+    put_tag,
     tag_in,
+    tagged,
+    why_daemons_hide,
 )
 from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, run_command
 from holdfast.tools.shell.process_table import look, tag_in_limits
 from holdfast.tools.shell.reaper import OrphanReaper, reap
-from holdfast.tools.shell.scope import KillPatience, Scope, find_marked, kill_scope
-from holdfast.tools.shell.tags import put_tag, tagged, why_daemons_hide
+from holdfast.tools.shell.scope import KillPatience, Scope, find_marked, kill_leftovers, kill_scope
 from tools.calls import ENVIRONMENT, QUICK, until
 from tools.loops import ON_BOTH_LOOPS
 

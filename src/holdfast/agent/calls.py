@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.agent import run_hooks
 from holdfast.agent.asks import Asks
-from holdfast.agent.context_files import subfolder_guides
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.instructions import subfolder_guides
 from holdfast.agent.policy import mode_in
 from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads, recorded_tools
 from holdfast.agent.runlog import RunLog
@@ -43,7 +43,7 @@ from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.on_demand import FindToolsArgs, found
 from holdfast.tools.registry import insist_on_arguments
-from holdfast.tools.shell.tags import why_daemons_hide
+from holdfast.tools.shell.marker import why_daemons_hide
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Lift, asks_less
 
 _log = logging.getLogger(__name__)

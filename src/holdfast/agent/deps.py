@@ -1,13 +1,17 @@
-"""The dependencies and permissions of an agent."""
+"""The dependencies and permissions of an agent.
 
+Where runs wait while the server drains: at their next checkpoint, with everything in the log.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.homes import Homes
 from holdfast.events import PersonAsked
+from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import SessionTools
 from holdfast.interfaces.journal import Store
@@ -26,6 +30,32 @@ if TYPE_CHECKING:
     from holdfast.agent.policy import Judge
     from holdfast.agent.prompt import Machine
     from holdfast.sandbox.protected_paths import ProtectedPaths
+
+
+class DrainGate:
+    """Whether a run may begin its next step; once closed, every run waits at its next checkpoint.
+
+    `waiting` has the ids of the runs that wait.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.waiting: set[str] = set()
+
+    def close(self) -> None:
+        """Let nothing new begin."""
+        self.closed = True
+
+    async def checkpoint(self, run_id: str) -> None:
+        """Return immediately while the gate is open; once it is closed, wait until cancelled."""
+        if self.closed:
+            self.waiting.add(run_id)
+            await asyncio.get_running_loop().create_future()
+
+
+def in_flight(run: Run) -> bool:
+    """Whether the run has begun something that has no ending in the log yet."""
+    return run.attempt_is_open or bool(run.busy_tools)
 
 
 class NewRun(NamedTuple):

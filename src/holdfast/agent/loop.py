@@ -15,12 +15,11 @@ from holdfast.agent.calls import ToolCalls
 from holdfast.agent.children import Children
 from holdfast.agent.compaction import NEAR, compact, compact_all, compact_overflow
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
 from holdfast.agent.run_hooks import begin, ending, may_end
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.system_context import CallContext
+from holdfast.agent.system_context import CallContext, opening
 from holdfast.agent.tool_set import declared_to, tool_facts, usable
 from holdfast.catalog import absent_feature
 from holdfast.folds.run import Run

@@ -207,7 +207,7 @@ class ConfiguredJudge(Judge):
         from holdfast.policy.shell.verdicts import steps_of
         from holdfast.tools.files.secret_files import SecretFiles
         from holdfast.tools.files.trees import below, matches
-        from holdfast.tools.git.repositories import repository_at
+        from holdfast.tools.git_repositories import repository_at
 
         real = os.path.realpath(workspace)
         facts = PathFacts(

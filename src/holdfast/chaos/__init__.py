@@ -73,10 +73,8 @@ from holdfast.chaos.steps import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.chaos.ports import closed_port, silent_port
-    from holdfast.chaos.scenarios import SCENARIOS, ScenarioSource
-    from holdfast.chaos.script_text import BadScript, parse_attempts
-    from holdfast.chaos.serve import chaos_in_thread, serve_chaos
+    from holdfast.chaos.scenarios import SCENARIOS, BadScript, ScenarioSource, parse_attempts
+    from holdfast.chaos.serve import chaos_in_thread, closed_port, serve_chaos, silent_port
 
 __all__ = [
     "SCENARIOS",
@@ -156,10 +154,8 @@ __all__ = [
 
 # Loaded on first use, because the built-in demo model is a ChaosServer and should start quickly.
 _LATER = {
-    "ports": ("closed_port", "silent_port"),
-    "scenarios": ("SCENARIOS", "ScenarioSource"),
-    "script_text": ("BadScript", "parse_attempts"),
-    "serve": ("chaos_in_thread", "serve_chaos"),
+    "scenarios": ("SCENARIOS", "BadScript", "ScenarioSource", "parse_attempts"),
+    "serve": ("chaos_in_thread", "closed_port", "serve_chaos", "silent_port"),
 }
 
 

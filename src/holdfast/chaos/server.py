@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.chaos.answer import ReportedUsage, ScriptedAnswer, WireName
-from holdfast.chaos.connection import ChaosConnection, ChaosExchange
+from holdfast.chaos.connection import ChaosConnection, ChaosExchange, RequestHead
 from holdfast.chaos.faults import UploadStep
 from holdfast.chaos.frames import SseStyle
-from holdfast.chaos.http_requests import RequestHead
 from holdfast.chaos.record import RecordLimits, SeenRequest, SeenTraffic
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Source
 from holdfast.chaos.stage import Script, Stage

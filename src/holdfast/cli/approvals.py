@@ -11,7 +11,7 @@ from holdfast.cli.ids import SHOWN_CHARS_MIN, resolve_id, resolve_session
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
-from holdfast.cli.terminal.phrases import answer_words
+from holdfast.cli.terminal.tool_output import answer_words
 from holdfast.safe_text import exact, safe, safe_line
 
 if TYPE_CHECKING:

@@ -1,14 +1,18 @@
-"""The keys that answer an ask, for every prompt that shows its menu."""
+"""The keys that answer an ask, for every prompt that shows its menu.
+
+Distinguishes the Escape key from Alt-key combinations by the time until the next key.
+"""
 
 import asyncio
 from collections.abc import Callable
 
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
 
-from holdfast.cli.ask_menu import DIGITS, GUARD_S, WITH_CHANGES, WITH_REASON, AskMenu
+from holdfast.cli.asks import DIGITS, GUARD_S, WITH_CHANGES, WITH_REASON, AskMenu
 
 
 class MenuKeys:
@@ -84,3 +88,37 @@ def _typed(event: KeyPressEvent) -> str:
     if event.key_sequence[0].key == Keys.BracketedPaste:
         return event.data.replace("\r\n", "\n").replace("\r", "\n")
     return event.data if event.data.isprintable() else ""
+
+
+ESCAPE_S = 0.1  # a terminal sends both parts of an Alt-key at once
+
+
+class LoneEscape:
+    """Bindings that drop an Escape before a key that a person typed after it.
+
+    A prompt waits a second for the rest of a sequence such as Esc Enter. Without these, a "/" within that
+    second would be Alt-/, which completes instead of beginning a command. At an empty prompt nothing can be
+    completed, so a "/" begins a command however soon it follows.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pressed_s = (0.0, 0.0)  # the last key but one, and the last
+        self.bindings = KeyBindings()
+        is_typed = Condition(lambda: self._pressed_s[1] - self._pressed_s[0] > ESCAPE_S)
+        is_empty = Condition(lambda: not get_app().current_buffer.text)
+        self.bindings.add("escape", Keys.Any, filter=is_typed, eager=True)(_drop_escape)
+        self.bindings.add("escape", "/", filter=is_empty, eager=True)(_drop_escape)
+
+    def watch(self, app: Application[None] | Application[str]) -> None:
+        """Measure the time between the keys of this application."""
+        app.ttimeoutlen = ESCAPE_S
+        app.key_processor.before_key_press += self._note
+
+    def _note(self, processor: KeyProcessor) -> None:
+        del processor
+        self._pressed_s = (self._pressed_s[1], self._clock())
+
+
+def _drop_escape(event: KeyPressEvent) -> None:
+    event.key_processor.feed(event.key_sequence[-1], first=True)

@@ -190,7 +190,7 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     with fast_imports():
         import uvicorn
 
-        from holdfast.cli.exits import kill_tools_on_exit
+        from holdfast.cli.serve import kill_tools_on_exit
         from holdfast.host.logs import log_to_file
         from holdfast.host.sandbox_test import begin_sandbox_test
 

@@ -131,7 +131,7 @@ def sign_in(
 
     In a container: docker exec NAME holdfast sign-in --url http://localhost:8642
     """
-    from holdfast.cli.sign_in import sign_in as command
+    from holdfast.cli.keys import sign_in as command
 
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
@@ -223,7 +223,7 @@ def inspect(
     config: Config = None,
 ) -> None:
     """Print a timeline of a run or session that shows where the time went."""
-    from holdfast.cli.inspect import inspect as run
+    from holdfast.cli.sessions import inspect as run
 
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
@@ -266,7 +266,7 @@ def demo(
 @config_app.command("check", short_help="Print the settings and their sources.")
 def config_check(config: Config = None) -> None:
     """Print the settings in effect and the source of each."""
-    from holdfast.cli.config_check import check
+    from holdfast.cli.configuration import check
 
     raise typer.Exit(check({"config": config}))
 
@@ -280,7 +280,7 @@ def config_trust(
     forget: Annotated[bool, typer.Option("--forget", help="Stop trusting it.")] = False,
 ) -> None:
     """Trust a directory's holdfast.toml, so Holdfast uses it when started there."""
-    from holdfast.cli.config_trust import distrust, trust
+    from holdfast.cli.configuration import distrust, trust
 
     raise typer.Exit(distrust(file) if forget else trust(file))
 
@@ -566,7 +566,7 @@ def chaos_serve(
     In a script, separate steps with `;` and attempts with `|`, for example:
     say The answer is; hang | say The answer is 42.
     """
-    from holdfast.chaos.__main__ import serve_until_stopped
+    from holdfast.chaos.serve import serve_until_stopped
 
     raise typer.Exit(serve_until_stopped(host, port, script=script))
 

@@ -182,8 +182,7 @@ def _wrong_mode(mode: str) -> int:
 def _run(wanted: RunCommand) -> int:
     _import_client()
     with fast_imports():
-        from holdfast.cli.piped_input import read_task
-        from holdfast.cli.run import Task, run
+        from holdfast.cli.run import Task, read_task, run
     if wrong := _wrong_mode(wanted.mode):
         return wrong
     task = Task(

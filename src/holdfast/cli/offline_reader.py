@@ -39,9 +39,7 @@ from holdfast.server.access.keys import AddedKeys
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.run_state import open_asks_in, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
-from holdfast.server.sessions.read_marks import ReadMarks
-from holdfast.server.sessions.responses import entry, hit, listed
-from holdfast.server.sessions.roots import with_family
+from holdfast.server.sessions.listing import ReadMarks, entry, hit, listed, with_family
 from holdfast.values import CHILD, OPENAI, RELAY
 
 AT_ONCE = 1000

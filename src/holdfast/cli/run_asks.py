@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.application import Application
 
-    from holdfast.cli.ask_menu import AskMenu
+    from holdfast.cli.asks import AskMenu
     from holdfast.client import Client
 
 NOBODY = "this run is unattended, so no one can approve it (no_approver)"
@@ -99,9 +99,9 @@ class RunAsks:
     async def _ask(self, asked: AskEvent) -> None:
         # Most runs ask nothing.
         from holdfast.cli import asks
-        from holdfast.cli.ask_menu import AskMenu
-        from holdfast.cli.terminal.phrases import ask_text
+        from holdfast.cli.asks import AskMenu
         from holdfast.cli.terminal.style import Style
+        from holdfast.cli.terminal.tool_output import ask_text
 
         await self._output.pause()
         style = Style()
@@ -135,7 +135,7 @@ class RunAsks:
         asked = self._calls.get(ended.tool_call_id)
         if asked is None or asked.name == ASK_USER:
             return
-        from holdfast.cli.terminal.phrases import tool_words
+        from holdfast.cli.terminal.tool_output import tool_words
 
         self.refused += 1
         await self._output.say(
@@ -180,9 +180,8 @@ def _prompt_session(menu: "AskMenu") -> "PromptSession[str]":
     from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
     from prompt_toolkit.output import create_output
 
-    from holdfast.cli.ask_keys import MenuKeys
-    from holdfast.cli.ask_menu import GUARD_S
-    from holdfast.cli.lone_escape import LoneEscape
+    from holdfast.cli.ask_keys import LoneEscape, MenuKeys
+    from holdfast.cli.asks import GUARD_S
     from holdfast.cli.terminal.style import terminal_width
 
     escape = LoneEscape(time.monotonic)

@@ -144,7 +144,7 @@ class PlainOutput:
             return
         transcript.apply(self._seen, heard.seq, heard.event)
         if isinstance(heard.event, e.TargetSwitched):
-            from holdfast.cli.terminal.phrases import switch_words
+            from holdfast.cli.terminal.tool_output import switch_words
 
             before, self._switch = self._switch, safe_line(switch_words(heard.event))
             if self._switch != before:
@@ -211,7 +211,7 @@ class JsonOutput:
 async def tell_ending(errors: TextIO, ended: e.RunEnded) -> None:
     """Nothing if all went well; the whole trace, once, if it did not."""
     if ended.outcome != "completed":
-        from holdfast.cli.terminal.phrases import plain_ending
+        from holdfast.cli.terminal.tool_output import plain_ending
 
         await asyncio.to_thread(echo_exactly, "\n".join(plain_ending(ended)) + "\n", errors)
 

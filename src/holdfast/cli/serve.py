@@ -1,4 +1,7 @@
-"""`holdfast serve`: the server on its data directory."""
+"""`holdfast serve`: the server on its data directory.
+
+The ways out of a program that runs tools: whichever it takes, the tools are dead first.
+"""
 
 import asyncio
 import gc
@@ -8,17 +11,17 @@ import signal
 import socket
 import ssl
 import sys
+import termios
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from holdfast import __version__
-from holdfast.cli.exits import kill_tools_on_exit
 from holdfast.cli.program_name import command_line
-from holdfast.cli.terminal.output import clear_step, echo, echo_error, show_step
+from holdfast.cli.terminal.output import clear_step, echo, echo_error, restore, show_step
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
 from holdfast.host.data_dir import announce
@@ -34,7 +37,50 @@ from holdfast.server.access.auth import LINK_MS
 from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.options import ApiKey
 from holdfast.supervision import BackgroundTasks
-from holdfast.tools.shell.forced_exit import force_exit
+from holdfast.tools.shell.forced_exit import force_exit, kill_foreground
+
+AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@contextmanager
+def kill_tools_on_exit() -> Generator[None]:
+    """Kill running tools when the block ends, also on an exception or a fatal signal."""
+    # Under nohup it is to outlive its terminal.
+    taken = [number for number in AT_ONCE if signal.getsignal(number) != signal.SIG_IGN]
+    tidy = _terminal_as_it_is()
+
+    def at_once(number: int, frame: FrameType | None) -> None:
+        del frame
+        tidy()
+        force_exit(number)
+
+    before = {number: signal.signal(number, at_once) for number in taken}
+    try:
+        yield
+    finally:
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it would cut this short
+        kill_foreground()
+        signal.signal(signal.SIGINT, interrupt)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _terminal_as_it_is() -> Callable[[], None]:
+    """Return a function that restores the current terminal mode, for abrupt exits."""
+    try:
+        terminal = sys.stdin.fileno()
+        mode = termios.tcgetattr(terminal)
+    except (OSError, ValueError, AttributeError, termios.error):
+        return lambda: None  # no terminal, or no standard input at all
+
+    def tidy() -> None:
+        # It may be gone: a closed window is a way out too.
+        with suppress(OSError, termios.error):
+            restore()
+            termios.tcsetattr(terminal, termios.TCSANOW, mode)
+
+    return tidy
+
 
 OK, FAILED = 0, 1
 KEEP_S = 2.0  # how often the server looks whether its lock is still there

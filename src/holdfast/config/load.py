@@ -39,8 +39,7 @@ from holdfast.config.sources import (
     sentence,
 )
 from holdfast.config.target_secrets import is_secret_header, names_secret
-from holdfast.config.toml import parsed
-from holdfast.config.toml_lines import lines_of
+from holdfast.config.toml import lines_of, parsed
 from holdfast.config.validation import Checker, Tree
 from holdfast.safe_text import exact_line
 
@@ -91,7 +90,7 @@ def load_or_probe(inputs: ConfigInputs, *, known: KnownTargets | None = None) ->
     loaded = load(inputs, known=known)
     if not loaded.is_demo:
         return loaded
-    from holdfast.config.local_servers import probe_local
+    from holdfast.config.known_targets import probe_local
 
     found = asyncio.run(probe_local(known, preferred=_model(inputs)[0]))
     return load(inputs, known=known, found=found) if found else loaded

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast.decisions.deadlines import Deadline
-from holdfast.decisions.error_facts import STATUS_MIN, ErrorFacts, error_facts
+from holdfast.decisions.error_facts import STATUS_MIN, ErrorFacts, error_facts, server_time
 from holdfast.decisions.failure_rules import RULES, STATUS_OF_CODE, Again, Break, FailureRule, Need, Stage
 from holdfast.decisions.failure_texts import (
     break_text,
@@ -18,7 +18,6 @@ from holdfast.decisions.failure_texts import (
     proxy_place,
     setting_of,
 )
-from holdfast.decisions.server_time import server_time
 from holdfast.model_events import ErrorReported, FinishReason
 from holdfast.targets import Target
 from holdfast.values import Failure, FailureKind

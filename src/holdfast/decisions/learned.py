@@ -1,7 +1,12 @@
-"""How long a target recently took until its first event, by the size of the request."""
+"""How long a target recently took until its first event, by the size of the request.
+
+Models that an endpoint is known to reject silently: patterns and hints, as data.
+"""
 
 import math
+import tomllib
 from bisect import bisect_right
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -69,3 +74,29 @@ def _p95_s(ring: tuple[float, ...]) -> float:
 
 def _band(input_tokens: int) -> int:
     return bisect_right(BAND_TOKENS, input_tokens)
+
+
+class SilentReject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An endpoint (without its scheme) and a model, both as shell patterns, and the hint for the user."""
+
+    endpoint: str
+    model: str
+    hint: str
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reject: tuple[SilentReject, ...] = ()
+
+
+def load_silent_rejects(text: str) -> tuple[SilentReject, ...]:
+    """The entries of the data file; raises on an invalid entry, which is a bug."""
+    return msgspec.convert(tomllib.loads(text), _File).reject
+
+
+def silent_reject_hint(rejects: tuple[SilentReject, ...], *, base_url: str, model: str) -> str:
+    """The hint of the first matching entry, or an empty string."""
+    endpoint = base_url.partition("://")[2].rstrip("/").lower()
+    for reject in rejects:
+        if fnmatchcase(endpoint, reject.endpoint) and fnmatchcase(model.lower(), reject.model):
+            return reject.hint
+    return ""

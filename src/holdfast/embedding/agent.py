@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
-from holdfast.embedding.approvals import OnApproval, decide
+from holdfast.embedding.approvals import OnApproval, OnQuestion, answer, decide
 from holdfast.embedding.checks import (
     insist_on_budget,
     insist_on_no_loop,
@@ -26,17 +26,14 @@ from holdfast.embedding.checks import (
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.handlers import insist_on_handlers
 from holdfast.embedding.instructions import Instructions, InstructionsContext, written
-from holdfast.embedding.model_names import Model, models_of
-from holdfast.embedding.model_settings import ModelSettings, checked_settings
+from holdfast.embedding.model_names import Model, ModelSettings, checked_settings, models_of
 from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
 from holdfast.embedding.parts import AgentParts, Configuration, TrustedTools, kept_in, registry_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
-from holdfast.embedding.questions import OnQuestion, answer
 from holdfast.embedding.results import OutputT, Result
-from holdfast.embedding.runs import RunHandle
+from holdfast.embedding.runs import RunHandle, RunStream
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
-from holdfast.embedding.streams import RunStream
 from holdfast.embedding.sub_agents import SubAgent, team_of
 from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
@@ -521,7 +518,7 @@ def _servers(given: "Iterable[McpServerSettings]") -> "tuple[McpServerSettings, 
     if given == ():
         return ()
     # Few agents have any, and the settings of a whole server come along.
-    from holdfast.embedding.mcp_servers import checked_servers
+    from holdfast.embedding.opening import checked_servers
 
     return checked_servers(given)
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Generic, cast
 from typing_extensions import TypeVar, override
 
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.embedding.model_settings import ModelSettings
+from holdfast.embedding.model_names import ModelSettings
 from holdfast.embedding.output_types import OneOf
 from holdfast.embedding.prompts import Prompt
 from holdfast.embedding.results import OutputT, Result
-from holdfast.embedding.streams import RunStream
+from holdfast.embedding.runs import RunStream
 from holdfast.folds.context import context_for
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import Appended, IfSessionNew

@@ -1,16 +1,48 @@
-"""What people and clients are shown about a target; never its key, its headers or its address."""
+"""What people and clients are shown about a target; never its key, its headers or its address.
+
+Whether a target works, in one word, from what its calls have shown.
+"""
 
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from holdfast.api.server import LearnedShown, PatienceShown, TargetFailed, TargetState, TargetTried
 from holdfast.decisions.deadlines import Deadlines, RequestFacts, effective, is_local
+from holdfast.decisions.gates import Breaker
 from holdfast.decisions.learned import BAND_TOKENS, p95_s
-from holdfast.decisions.target_health import health_of
 from holdfast.host.probe import WORKS, Probed, redact_for
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
-from holdfast.values import Failure
+from holdfast.values import Failure, FailureKind
+
+Health: TypeAlias = Literal["ok", "waiting", "silent", "unreachable", "failing"]
+
+# These failures are about one request: the target may well answer the next.
+ABOUT_A_REQUEST: frozenset[FailureKind] = frozenset(
+    {
+        "cancelled",
+        "local_bug",
+        "bad_request",
+        "payload_too_large",
+        "content_refused",
+        "overflow_input",
+        "overflow_output",
+        "truncated",
+        "empty",
+    }
+)
+
+
+def health_of(*, is_unreachable: bool, breaker: Breaker, gate_ms: int, failing: Failure | None) -> Health:
+    """The health, the worst first; `failing` is the newest failure if there was no success since."""
+    if is_unreachable:
+        return "unreachable"
+    if breaker.cooldown_ms:
+        return "silent"
+    if gate_ms:
+        return "waiting"
+    return "failing" if failing is not None and failing.kind not in ABOUT_A_REQUEST else "ok"
 
 
 def target_state(target: Target, shared: TargetStates) -> TargetState:

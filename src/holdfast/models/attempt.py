@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.decisions.deadlines import Deadlines, RequestFacts, State, effective, is_local
 from holdfast.decisions.failures import Classified, Facts, classify
-from holdfast.decisions.outages import is_unreachable
-from holdfast.decisions.silent_rejects import load_silent_rejects, silent_reject_hint
+from holdfast.decisions.learned import load_silent_rejects, silent_reject_hint
+from holdfast.decisions.retry import is_unreachable
 from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.model import Answer, EventSink

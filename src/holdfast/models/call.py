@@ -12,7 +12,7 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.decisions import retry
 from holdfast.decisions.failures import Classified
-from holdfast.decisions.outages import is_unreachable
+from holdfast.decisions.retry import is_unreachable
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import ModelRequest

@@ -21,9 +21,8 @@ from msgspec import Struct
 from typing_extensions import override
 
 from holdfast.decisions.proxies import Proxy, proxy_at
-from holdfast.models.body import Body
+from holdfast.models.body import Body, UploadPayload
 from holdfast.models.connection_errors import connection_broken
-from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from holdfast.decisions.failures import Classified
-from holdfast.decisions.outages import Outage, addresses_of, outage_at
+from holdfast.decisions.retry import Outage, addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
 from holdfast.models.status_lines import reconnects_line, reconnects_text
 from holdfast.models.target_states import TargetStates

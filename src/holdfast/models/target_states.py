@@ -43,7 +43,7 @@ from holdfast.decisions.learned import (
     p95_s,
     usual_s,
 )
-from holdfast.decisions.outages import addresses_of, outage_at
+from holdfast.decisions.retry import addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import JournalError, Notes
 from holdfast.targets import Target, address_of

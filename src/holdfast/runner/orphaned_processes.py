@@ -38,8 +38,8 @@ class OrphanedProcesses:
 
     async def end(self, run: Run) -> None:
         """Kill what is left of the run's foreground calls; call it before the run continues."""
-        from holdfast.tools.shell.leftovers import kill_leftovers  # only runs that resume need these
-        from holdfast.tools.shell.tags import why_daemons_hide
+        from holdfast.tools.shell.marker import why_daemons_hide
+        from holdfast.tools.shell.scope import kill_leftovers  # only runs that resume need these
 
         begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
         asked_s = time.monotonic()

@@ -21,21 +21,17 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.index import Index, RunQuery
 from holdfast.interfaces.journal import (
-    FenceLost,
-    HomedElsewhere,
     JournalError,
     MissingCapability,
-    OwnedElsewhere,
 )
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about
-from holdfast.runner.claims import Claims
-from holdfast.runner.crash_history import CrashHistory
+from holdfast.runner.claimed_logs import ELSEWHERE, Claims
+from holdfast.runner.crash_history import CrashHistory, SuspectTurns
 from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.shared import QueuePosition, RunnerShared
 from holdfast.runner.slots import Slots
-from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
 from holdfast.supervision import LoopLag
 from holdfast.values import OnRestart
@@ -46,12 +42,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
 DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
-ELSEWHERE = (
-    OwnedElsewhere,
-    HomedElsewhere,
-    MissingCapability,
-    FenceLost,
-)  # another node owns the session, or has to
 
 
 class RunnerLimits(Struct, frozen=True):

@@ -1,4 +1,9 @@
-"""Makes profiles: here alone settings, a workspace and an approval become what a command may reach."""
+"""Makes profiles: here alone settings, a workspace and an approval become what a command may reach.
+
+Finds the Unix sockets that programs outside the sandbox listen on. A socket in the file system answers from
+any network namespace, so a command could have such a program act for it. Sockets of other sandboxed commands
+are in network namespaces of their own and stay reachable.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +18,29 @@ from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, caches, is_below, is_in, outermost, toolchains
-from holdfast.sandbox.unix_sockets import served_outside
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
+
+_SOCKETS = "/proc/net/unix"
+_FIELDS_BEFORE_PATH = 7
+
+
+def served_outside(paths: Iterable[str]) -> set[str]:
+    """The sockets that a program in our own network namespace has bound, by their names. Blocks.
+
+    A program can bind a relative path, so only the last part of each is compared.
+    """
+    wanted = set(paths)
+    if not wanted:
+        return wanted
+    try:
+        with open(_SOCKETS, encoding="utf-8", errors="surrogateescape") as table:  # noqa: PTH123 - a text
+            rows = [line.rstrip("\n").split(maxsplit=_FIELDS_BEFORE_PATH) for line in table]
+    except OSError:
+        return wanted  # any of them may be
+    names = {row[-1].rpartition("/")[2] for row in rows if len(row) > _FIELDS_BEFORE_PATH}
+    return {path for path in wanted if path.rpartition("/")[2] in names}
+
 
 _HTTPS = 443
 _LINK_BYTES_MAX = 4_096

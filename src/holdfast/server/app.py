@@ -24,13 +24,12 @@ from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.session_modes import SessionModes
 from holdfast.runner.supervisor import RunnerLimits, Supervisor, open_runs
-from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.auth import KeyRing, SharedLinks, SignIns
 from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
 from holdfast.server.access.modes import ModeAccess
-from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.deps import RouteDeps
@@ -43,14 +42,13 @@ from holdfast.server.peers.live_state import LiveStateReader
 from holdfast.server.peers.peers import Peers
 from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
-from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.sessions.listing import ReadMarks
 from holdfast.server.store_hooks import hook_into
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.server.upkeep.list_changes import publish_list_changes
-from holdfast.server.upkeep.purging import ForeignPurges, Purges
-from holdfast.server.upkeep.thinning import Thinning
+from holdfast.server.upkeep.purging import ForeignPurges, Purges, Thinning
 
 _log = logging.getLogger(__name__)
 

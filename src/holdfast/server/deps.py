@@ -22,7 +22,7 @@ from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
 from holdfast.server.peers.live_state import LiveStateReader
 from holdfast.server.peers.peers import Peers
-from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.server.sessions.listing import ReadMarks
 from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams

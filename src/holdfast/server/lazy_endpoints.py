@@ -27,7 +27,7 @@ _Routes = TypeVar("_Routes")
 # The module whose function `endpoints` binds the endpoints of a name's first part.
 FEATURES: Mapping[str, str] = MappingProxyType(
     {
-        "blobs": "blobs",
+        "blobs": "contents",
         "browsers": "access.endpoints",
         "context": "sessions.context",
         "docs": "docs_page",

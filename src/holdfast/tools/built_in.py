@@ -17,8 +17,7 @@ from holdfast.tools.files.search import SearchFiles
 from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.tools.shell.tool import Shell, ShellJobs, ShellKill, ShellWorld
 from holdfast.tools.web.addresses import PublicOnly
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.tools.web.tool import FetchUrl

@@ -10,7 +10,7 @@ from prompt_toolkit.input import DummyInput
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from holdfast.cli.chat.reflow import ReflowRenderer
+from holdfast.cli.chat.prompt import ReflowRenderer
 
 
 def test_a_window_that_becomes_narrower_while_it_is_drawn_is_erased_as_it_was_drawn() -> None:

@@ -12,9 +12,9 @@ from holdfast import events as e
 from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
 from holdfast.cli.chat.history import ChatHistory
 from holdfast.cli.terminal.live_region import LiveRegion
-from holdfast.cli.terminal.phrases import ask_text, seconds
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.tool_output import ask_text, seconds
 from holdfast.client import Away, LiveLine
 from holdfast.redaction import without_keys
 from holdfast.values import Action, Failure, GrantOffer, GrantRule

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from cli.terminal.screen import Screen
 from holdfast.cli.chat.commands import COMMANDS, KEYS, help_text
-from holdfast.cli.terminal.answer_text import AGAIN, AnswerText
 from holdfast.cli.terminal.blocks import CODE_LINES_MAX, Block, BlockCutter
 from holdfast.cli.terminal.columns import fitted
+from holdfast.cli.terminal.renderer import AGAIN, AnswerText
 from holdfast.cli.terminal.style import Style, without_padding
 from holdfast.safe_text import columns_of, cut, exact, safe, safe_line
 

@@ -31,7 +31,7 @@ from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.features.acp.agent import EditorAgent
 from holdfast.features.mcp_client.servers import McpServers
 from holdfast.features.mcp_client.session_tools import ClientServers, McpTools
-from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.plans.run import UpdatePlan
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.files.contents import FilesSeen

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.features.automations.hermes_fields import differences, schedule_text, schedule_when, settings_of
+from holdfast.features.automations.jobs import differences, schedule_text, schedule_when, settings_of
 from holdfast.features.automations.schedules import BadSchedule
 from holdfast.features.automations.values import (
     AtTime,

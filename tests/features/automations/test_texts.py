@@ -10,9 +10,8 @@ from holdfast.features.automations.prompts import (
     prompt_for,
     unknown_names,
 )
-from holdfast.features.automations.schedules import BadSchedule
+from holdfast.features.automations.schedules import BadSchedule, WhenFields, length, said, seconds_of, when_of
 from holdfast.features.automations.state import TriggerFire
-from holdfast.features.automations.times import WhenFields, length, said, seconds_of, when_of
 from holdfast.features.automations.values import (
     AfterRun,
     AtTime,

@@ -27,7 +27,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Pause, Say, Script, SeenRequest
 from holdfast.chaos.gates import Notifier
 from holdfast.features.channels.channel_log import channel_state
-from holdfast.features.channels.losses import UNCLEAR, loss_notices
+from holdfast.features.channels.owner import UNCLEAR, loss_notices
 from holdfast.features.channels.texts import MARK
 from holdfast.interfaces.ids import channel_log_id, derived_session_id
 from runner.program import Program, configure, program

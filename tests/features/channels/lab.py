@@ -13,12 +13,12 @@ from fakes.telegram import FakeTelegram
 from holdfast import events as e
 from holdfast.chaos import CallTool, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
+from holdfast.features.channels.configured import Channels
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, ConfiguredChannel
 from holdfast.features.channels.events import (
     ChannelChatBound,
 )
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
-from holdfast.features.channels.service import Channels
 from holdfast.features.channels.state import ChannelState
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock

@@ -12,7 +12,7 @@ from holdfast.chaos import ChaosServer, Say
 from holdfast.client import Refused
 from holdfast.client.client import Client
 from holdfast.config.sources import BadConfiguration
-from holdfast.features.channels.cli.client import ChannelCalls
+from holdfast.features.channels.cli.actions import ChannelCalls
 from holdfast.features.channels.configured import channel_options, configured_channel
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import serving

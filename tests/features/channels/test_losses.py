@@ -19,8 +19,8 @@ from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
 )
-from holdfast.features.channels.losses import NOT_TAKEN, UNCLEAR, loss_notices
 from holdfast.features.channels.outbound import GONE
+from holdfast.features.channels.owner import NOT_TAKEN, UNCLEAR, loss_notices
 from holdfast.features.channels.state import ChannelState, apply_to_channel
 from holdfast.features.channels.texts import MARK
 from holdfast.folds.outbox import OutboxEntry

@@ -2,7 +2,7 @@
 
 from holdfast import events as e
 from holdfast.events import Event
-from holdfast.features.channels.notices import notices
+from holdfast.features.channels.session_watcher import notices
 from holdfast.features.channels.state import AcceptedMessage, ChannelState, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
 from holdfast.values import Budget, RunSettings

@@ -18,8 +18,8 @@ from holdfast.features.channels.events import (
     ChannelMessageClosed,
     ChannelUpdateLogged,
 )
-from holdfast.features.channels.losses import loss_notices
 from holdfast.features.channels.outbox import OutboxSender, SendingOptions
+from holdfast.features.channels.owner import loss_notices
 from holdfast.features.channels.session_watcher import SessionWatcher
 from holdfast.features.channels.store_errors import BROKEN
 from holdfast.features.channels.telegram.carrier import DIALECT

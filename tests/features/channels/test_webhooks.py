@@ -15,10 +15,10 @@ from agent.world import World, process
 from features.channels.lab import deps_of
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, bad_key
+from holdfast.features.channels.configured import Channels
 from holdfast.features.channels.events import (
     ChannelResultRequested,
 )
-from holdfast.features.channels.service import Channels
 from holdfast.features.channels.webhooks import WebhookBody
 from holdfast.interfaces.ids import WEBHOOKS_LOG
 from holdfast.policy.public_addresses import IPAddress

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.budgets import Spent
-from holdfast.features.delegation.budgets import left_of, share_of
+from holdfast.features.delegation.run import left_of, share_of
 from holdfast.values import Budget
 
 NO_LIMIT = Budget()

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.features.plans.tools import FinishGoal
+from holdfast.features.plans.run import FinishGoal
 from holdfast.server.options import ServerOptions
 from holdfast.targets import Target
 from server.toolbox import Counted

@@ -17,13 +17,13 @@ from features.hermes_import.home import (
     make_page_session,
 )
 from holdfast import events as e
-from holdfast.cli.inspect import from_store
+from holdfast.cli.sessions import from_store
 from holdfast.features.hermes_import.command import import_hermes
 from holdfast.features.hermes_import.sessions import HermesSessions
 from holdfast.features.memory.memories import user_scope
 from holdfast.features.memory.state import fold
+from holdfast.features.skills.folders import skill_file
 from holdfast.features.skills.library import SkillLibrary
-from holdfast.features.skills.skill_file import skill_file
 from holdfast.folds import session, transcript
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Ending, Person, Text, ToolCard

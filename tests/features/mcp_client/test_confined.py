@@ -12,7 +12,7 @@ import pytest
 
 from features.mcp_client.scene import ENVIRONMENT, QUICK, SERVERS, McpCall, left, run
 from holdfast.config.mcp_servers import McpServerConfig
-from holdfast.features.mcp_client.confined import ServerConfiner
+from holdfast.features.mcp_client.process import ServerConfiner
 from holdfast.features.mcp_client.servers import McpServers
 from holdfast.sandbox.profile import MOUNTS_MAX, ServerAccess
 from holdfast.sandbox.server_profiles import ServerProfiles

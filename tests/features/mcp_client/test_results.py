@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp.types import CallToolResult
 
-from holdfast.features.mcp_client.results import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
+from holdfast.features.mcp_client.tool import IMAGE_BYTES_MAX, PARTS_MAX, tool_result
 from holdfast.values import FilePart, ImagePart
 from stores import MemoryStore
 

@@ -9,7 +9,7 @@ from mcp.client import Client
 
 from features.mcp_server.rpc_client import FORMS, META, NEW, OLD, TASKS, RpcClient
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
-from holdfast.features.mcp_server.run_feed import cursor_in
+from holdfast.features.mcp_server.run_calls import cursor_in
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted

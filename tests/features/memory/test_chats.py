@@ -10,8 +10,8 @@ from features.memory.world import opened
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.memory.memories import Memories, chat_scope, skills_scope, user_scope, workspace_scope
-from holdfast.features.memory.tools import ReadNotes, Remember
-from holdfast.features.skills.tools import ProposeSkill
+from holdfast.features.memory.run import ReadNotes, Remember
+from holdfast.features.skills.run import ProposeSkill
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.runner.inbox import IncomingMessage, Sent

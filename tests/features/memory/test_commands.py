@@ -10,7 +10,7 @@ from holdfast.cli.ids import AmbiguousName, resolve_id, short_id
 from holdfast.features.memory.memories import Memories, MemoryEdit, user_scope
 from holdfast.features.memory.state import DOCUMENT
 from holdfast.features.skills.actions import trust
-from holdfast.features.skills.skill_file import skill_file
+from holdfast.features.skills.folders import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from stores import SqliteStore
 

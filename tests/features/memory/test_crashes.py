@@ -10,7 +10,7 @@ import pytest
 from fakes.crash import Crashed, CrashPoint
 from holdfast.features.memory.events import MemoryWritten
 from holdfast.features.memory.memories import Memories, MemoryEdit, MemoryScope, skills_scope, user_scope
-from holdfast.features.skills.skill_file import skill_file
+from holdfast.features.skills.folders import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory_disk import MemoryDisk
 from stores import MemoryStore

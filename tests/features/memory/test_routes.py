@@ -5,8 +5,8 @@ from typing import Any
 from features.memory.world import opened
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.features.memory.memories import Memories, MemoryEdit, chat_scope, skills_scope
-from holdfast.features.memory.tools import Remember
-from holdfast.features.skills.skill_file import skill_file
+from holdfast.features.memory.run import Remember
+from holdfast.features.skills.folders import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import PATIENT, Setting, served, target_of

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from agent.world import Effect, World
 from holdfast.features.memory.memories import Memories, OpenMemory, user_scope
+from holdfast.features.memory.run import ReadNotes, Remember
 from holdfast.features.memory.state import Memory
-from holdfast.features.memory.tools import ReadNotes, Remember
-from holdfast.features.skills.tools import ProposeSkill
+from holdfast.features.skills.run import ProposeSkill
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult

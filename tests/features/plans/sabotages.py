@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from agent.world import Effect, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.features.plans.goals import missing_evidence
-from holdfast.features.plans.run import STILL_PLANNING
-from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.plans.run import STILL_PLANNING, UpdatePlan, missing_evidence
 from holdfast.folds import session as sessions
 from holdfast.folds.run import Run
 from holdfast.interfaces.tool import ToolTraits

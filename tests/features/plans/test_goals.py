@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.features.plans.events import GoalContinued
-from holdfast.features.plans.goals import (
+from holdfast.features.plans.run import (
     BLOCKED,
     OUT_OF_ROUNDS,
     ROUNDS_MAX,

@@ -26,8 +26,7 @@ from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.plans.folds import plan_state
-from holdfast.features.plans.run import ACCEPTED, CHANGED, STILL_PLANNING
-from holdfast.features.plans.tools import FinishGoal, UpdatePlan
+from holdfast.features.plans.run import ACCEPTED, CHANGED, STILL_PLANNING, FinishGoal, UpdatePlan
 from holdfast.folds import session
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits

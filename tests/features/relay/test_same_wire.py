@@ -45,7 +45,7 @@ from holdfast.features.relay.raw_request import raw_request
 from holdfast.features.relay.requests import RelayedRequest
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.models.attempt import Attempt
-from holdfast.models.upload import UploadPayload
+from holdfast.models.body import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.redaction import Redactor
 from holdfast.server.problems import Problem

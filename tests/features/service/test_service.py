@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.server import clean_environment
-from holdfast.features.service.unit import MARK, Unit
+from holdfast.features.service.commands import MARK, Unit
 
 pytestmark = pytest.mark.long
 

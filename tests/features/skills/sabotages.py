@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 from typing_extensions import override
 
 from holdfast.features.memory.memories import Memories, MemoryEdit, skills_scope
-from holdfast.features.skills.folders import read_folder
+from holdfast.features.skills.folders import read_folder, skill_file
 from holdfast.features.skills.library import FoundSkills, SkillLibrary, TrustedSkills
-from holdfast.features.skills.skill_file import skill_file
 from holdfast.interfaces.system_clock import SystemClock
 from sabotage import Sabotage
 from stores import MemoryStore

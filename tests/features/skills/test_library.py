@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.features.memory.memories import Memories, skills_scope
-from holdfast.features.skills.folders import FILES_MAX, LOOKED_AT_MAX, read_folder, skill_folders
+from holdfast.features.skills.folders import (
+    FILES_MAX,
+    LOOKED_AT_MAX,
+    BadSkill,
+    parse_skill,
+    read_folder,
+    skill_file,
+    skill_folders,
+)
 from holdfast.features.skills.library import SkillLibrary, TrustedSkills
-from holdfast.features.skills.skill_file import BadSkill, parse_skill, skill_file
-from holdfast.features.skills.tools import ReadSkill
+from holdfast.features.skills.run import ReadSkill
 from holdfast.interfaces.system_clock import SystemClock
 from stores import MemoryStore
 from tools.calls import Call

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skills_ref import read_properties, validate  # pyright: ignore[reportMissingTypeStubs]
 
-from holdfast.features.skills.skill_file import BadSkill, parse_skill, skill_file
+from holdfast.features.skills.folders import BadSkill, parse_skill, skill_file
 from holdfast.tools.files.yaml_text import is_plain_name
 
 NAMES = st.from_regex(r"[a-z0-9]+(-[a-z0-9]+)*", fullmatch=True).filter(is_plain_name)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.cli.inspect import from_store
+from holdfast.cli.sessions import from_store
 from holdfast.features.transcripts.claude_code import read_claude_code
 from holdfast.features.transcripts.codex import read_codex
 from holdfast.features.transcripts.command import import_from, rescue_file

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.features.undo.object_store import ObjectStore
-from holdfast.features.undo.packs import DamagedPack, Kind
+from holdfast.features.undo.packs import DamagedPack, Entry, Kind
 from holdfast.features.undo.scan import ScanLimits, Scanned, ScanStopped, covers, scan
 from holdfast.features.undo.snapshots import NoSnapshot, Snapshot, SnapshotKey, Snapshots
-from holdfast.features.undo.trees import Entry
 
 HERE = SnapshotKey("s", "run_1", "0-before")
 LONG_AGO_NS = 1_600_000_000_000_000_000

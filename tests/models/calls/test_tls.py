@@ -11,7 +11,7 @@ from aiohttp.http_writer import StreamWriter
 
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.interfaces.model import NoAnswer
-from holdfast.models.upload import UploadPayload
+from holdfast.models.body import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target
 from stream_server import stream_server

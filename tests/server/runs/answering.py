@@ -23,8 +23,7 @@ from features.mcp_server.rpc_client import RpcClient
 from holdfast import events as e
 from holdfast.chaos.gates import Notifier
 from holdfast.cli.approvals import answer_ask
-from holdfast.cli.ask_menu import AskMenu
-from holdfast.cli.asks import Unclear, read_answer, send_answer
+from holdfast.cli.asks import AskMenu, Unclear, read_answer, send_answer
 from holdfast.cli.attach import OK
 from holdfast.client import Client
 from holdfast.client.errors import Refused

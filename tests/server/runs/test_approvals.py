@@ -1,7 +1,7 @@
 """Approvals and questions over HTTP: each answer is for one exact thing."""
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.plans.run import UpdatePlan
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.runner.supervisor import RunnerLimits

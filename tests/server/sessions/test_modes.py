@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.features.plans.tools import UpdatePlan
+from holdfast.features.plans.run import UpdatePlan
 from holdfast.values import ParentLink
 from server.access.scoped_keys import OWNER, locked, made
 from serving import AsksAbout, Served, Setting, served, target_of

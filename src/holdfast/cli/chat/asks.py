@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.asks import CANNOT_APPROVE, QuestionReply, Unclear, read_answer, send_answer
-from holdfast.cli.terminal.phrases import ask_text
+from holdfast.cli.terminal.tool_output import ask_text
 from holdfast.client.errors import Refused
 from holdfast.client.updates import AskEvent, ask_id
 from holdfast.safe_text import safe_line

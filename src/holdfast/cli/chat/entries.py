@@ -3,8 +3,8 @@
 from typing import Any
 
 from holdfast.cli.terminal.blocks import BlockCutter
-from holdfast.cli.terminal.phrases import seconds
 from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.tool_output import seconds
 from holdfast.safe_text import safe, safe_line
 
 

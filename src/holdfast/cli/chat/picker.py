@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.cli.ask_menu import POINTER
+from holdfast.cli.asks import POINTER
 from holdfast.safe_text import columns_of, cut, safe_line
 
 ROWS_SHOWN = 12

@@ -26,7 +26,7 @@ from holdfast.sandbox.quarantine import Quarantine
 from holdfast.sandbox.sandbox import SandboxRefused, open_sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.transport.open_files import FREE_MIN
-from holdfast.tools.shell.tags import BASH, why_daemons_hide
+from holdfast.tools.shell.marker import BASH, why_daemons_hide
 
 MIB = 1024 * 1024
 FREE_BYTES_MIN, FREE_BYTES_WANTED = 100 * MIB, 1024 * MIB

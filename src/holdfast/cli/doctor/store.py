@@ -1,4 +1,7 @@
-"""The doctor's checks of the store: integrity, spooled output, and the cost of saving."""
+"""The doctor's checks of the store: integrity, spooled output, and the cost of saving.
+
+The store as checks of the doctor read it.
+"""
 
 import asyncio
 import fcntl
@@ -7,19 +10,27 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.cli.doctor.machine import existing
 from holdfast.config.settings import Settings
+from holdfast.host.stores import require_postgres
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.spool import read_spool, spool_files
 from holdfast.journal.sqlite.integrity import Checked, Progress, check_store
+from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import NO_SECRETS
 from holdfast.values import Durability
+
+if TYPE_CHECKING:
+    from holdfast.journal.postgres.reader import PostgresReader
+
 
 WRITES_MAX, WRITES_S = 200, 1.0
 BLOCK, BLOCKS = b"\0" * 4096, 64
@@ -136,3 +147,38 @@ async def _commits(path: Path, durability: Durability) -> list[float]:
     finally:
         await store.close()
     return took
+
+
+_HAS_LOGS = "SELECT to_regclass('events') IS NOT NULL"
+
+
+@asynccontextmanager
+async def store_reader(settings: Settings) -> AsyncGenerator["SqliteReader | PostgresReader | None"]:
+    """The store, to be read; None if there is none yet. Raises a JournalError."""
+    if settings.server.store:
+        async with _database(settings) as reader:
+            yield reader
+    elif await asyncio.to_thread(os.path.exists, settings.store_path):  # never raises
+        reader = SqliteReader(settings.store_path)
+        try:
+            yield reader
+        finally:
+            await reader.close()
+    else:
+        yield None
+
+
+@asynccontextmanager
+async def _database(settings: Settings) -> AsyncGenerator["PostgresReader | None"]:
+    require_postgres()
+    from holdfast.journal.postgres.connection import Database, Pool
+    from holdfast.journal.postgres.reader import PostgresReader
+    from holdfast.journal.postgres.tuning import PostgresTuning
+
+    pool = Pool(Database(str(settings.server.store), PostgresTuning()), "doctor", 1)
+    reader = PostgresReader(pool)
+    try:
+        ((has_logs,),) = await pool.run(lambda connection: connection.fetch(_HAS_LOGS))
+        yield reader if has_logs else None
+    finally:
+        await reader.close()

@@ -22,8 +22,7 @@ from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_tools import client_calls
 from holdfast.server.runs.run_report import ask_of, code_of, error_of
-from holdfast.server.streams.shared_frames import Added
-from holdfast.server.streams.span_feed import SpanFeed
+from holdfast.server.streams.shared_frames import Added, SpanFeed
 from holdfast.server.streams.waiting import ResponseSpan
 
 AgUiEvent: TypeAlias = dict[str, Any]

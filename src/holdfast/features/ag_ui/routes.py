@@ -29,7 +29,7 @@ from holdfast.server.runs.client_tools import (
 )
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.inputs import answer_of, answered_or_stale
-from holdfast.server.runs.responses import headers_of, raw_headers
+from holdfast.server.runs.requests import headers_of, raw_headers
 from holdfast.server.runs.runs import known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from holdfast.cli.doctor.findings import DoctorFinding, note
-from holdfast.cli.doctor.reading import store_reader
+from holdfast.cli.doctor.store import store_reader
 from holdfast.codec import UnreadableEvent
 from holdfast.features.automations.owner import catch_up
+from holdfast.features.automations.schedules import length
 from holdfast.features.automations.state import Trigger
-from holdfast.features.automations.times import length
 from holdfast.features.automations.values import TRIGGER
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.journal import JournalError

@@ -3,9 +3,12 @@
 Callers without the secret learn nothing, not even whether the webhook exists: the work and the response are
 the same. A limit of concurrent deliveries per address applies before that, and a rate limit per webhook after
 it.
+
+The secrets of webhooks: notes beside the logs, which no log, export or response contains.
 """
 
 import asyncio
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,18 +28,38 @@ from holdfast.decisions.hook_signatures import (
     payload_of,
 )
 from holdfast.features.automations.bodies import HookAccepted
-from holdfast.features.automations.events import (
-    HookDelivered,
-)
+from holdfast.features.automations.events import HookDelivered
 from holdfast.features.automations.owner import trigger_state
-from holdfast.features.automations.secrets import secret_of
 from holdfast.features.automations.values import OnWebhook
 from holdfast.interfaces.ids import is_automation
-from holdfast.interfaces.journal import Appended, IdempotencyKey, IfSessionKnown, KeyConflict, Replayed
+from holdfast.interfaces.journal import Appended, IdempotencyKey, IfSessionKnown, KeyConflict, Notes, Replayed
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, too_many
 from holdfast.server.transport.bodies import json_response, read_sent
 from holdfast.server.transport.once import key_conflict
+
+
+def new_secret(kind: HookSignature) -> str:
+    """A secret, in the form that the senders of this kind expect."""
+    if kind == "standard":
+        return "whsec_" + b64encode(urandom(32)).decode()
+    return f"hfhook_{urandom(24).hex()}"
+
+
+async def put_secret(notes: Notes, trigger_id: str, secret: str) -> None:
+    """Store it; it goes when the trigger is purged."""
+    await notes.put_note(_key(trigger_id), secret.encode())
+
+
+async def secret_of(notes: Notes, trigger_id: str) -> str | None:
+    """The secret of this hook, if there is one."""
+    raw = await notes.note(_key(trigger_id))
+    return None if raw is None else raw.decode()
+
+
+def _key(trigger_id: str) -> str:
+    return f"session/{trigger_id}/hook-secret"
+
 
 HOOKS_COUNTED_MAX = 1_000
 MINUTE_MS = 60_000

@@ -21,7 +21,7 @@ from holdfast.features.automations.events import (
     TriggerSkipped,
 )
 from holdfast.features.automations.prompts import Delivered, delivered, prompt_for
-from holdfast.features.automations.schedules import BadSchedule, CronSchedule, Schedule
+from holdfast.features.automations.schedules import BadSchedule, CronSchedule, Schedule, zone_named
 from holdfast.features.automations.state import AFTER, PendingFire, Trigger, TriggerFire
 from holdfast.features.automations.steps import (
     AppendEvents,
@@ -35,7 +35,6 @@ from holdfast.features.automations.steps import (
     next_step,
     schedule_of,
 )
-from holdfast.features.automations.time_zones import zone_named
 from holdfast.features.automations.values import (
     AfterRun,
     OnWebhook,

@@ -10,9 +10,14 @@ from holdfast.agent.offers import names_in
 from holdfast.features.automations.bodies import TriggerRequest
 from holdfast.features.automations.owner import schedule_for
 from holdfast.features.automations.prompts import unknown_names
-from holdfast.features.automations.schedules import BadSchedule, Schedule, next_instants
-from holdfast.features.automations.time_zones import zone_named
-from holdfast.features.automations.times import WhenFields, when_of
+from holdfast.features.automations.schedules import (
+    BadSchedule,
+    Schedule,
+    WhenFields,
+    next_instants,
+    when_of,
+    zone_named,
+)
 from holdfast.features.automations.values import (
     SKILL_NAME,
     AfterRun,

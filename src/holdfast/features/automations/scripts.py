@@ -11,10 +11,10 @@ from holdfast.features.automations.values import ScriptOutcome, TriggerSettings
 from holdfast.policy.tool_names import SHELL
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.confined_run import ConfinedRun
-from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
+from holdfast.tools.shell.scope import kill_leftovers
 from holdfast.tools.shell.tool import Shell
 
 SCRIPT_S = 120.0

@@ -2,28 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.features.automations.events import TriggerCreated
-from holdfast.features.automations.values import TRIGGER, TriggerSettings, trigger_id_of
+from holdfast.features.automations.values import TRIGGER, CronTimes, TriggerSettings, When, trigger_id_of
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.ids import new_epoch
 from holdfast.interfaces.journal import IfSessionNew, Journal
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SCHEDULE
-from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.arguments import BadArguments, arguments_hash, parsed, spec_of
 from holdfast.values import Action
-
-if TYPE_CHECKING:
-    from holdfast.features.automations.planned import Planned
 
 
 class ScheduleArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +76,7 @@ class Schedule(Tool):
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(ScheduleArgs, args)
-        planned = self._planned(given)
+        planned = plan_times(given, now_ms=self._clock.now_ms())
         times = "\n".join(planned.times)
         limit = f"\nStops after {given.times} runs" if given.times else ""
         skills = f"\nSkills: {', '.join(given.skills)}" if given.skills else ""
@@ -89,7 +87,7 @@ class Schedule(Tool):
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ScheduleArgs, args)
-        planned = await asyncio.to_thread(self._planned, given)
+        planned = await asyncio.to_thread(plan_times, given, now_ms=self._clock.now_ms())
         trigger_id = trigger_id_of(sha256(call.effect_key.encode()).hexdigest())
         now_ms = self._clock.now_ms()
         settings = TriggerSettings(
@@ -106,8 +104,39 @@ class Schedule(Tool):
         await self._journal.append(trigger_id, [created, made], when=[IfSessionNew()])
         return ToolResult(f"Scheduled as {trigger_id}: {planned.text}. Next: {', '.join(planned.times)}.")
 
-    def _planned(self, given: ScheduleArgs) -> "Planned":
-        """Work out the schedule; raises BadArguments. May read a file."""
-        from holdfast.features.automations.planned import planned  # runs that schedule nothing don't need it
 
-        return planned(given, now_ms=self._clock.now_ms())
+class Planned(Struct, frozen=True):
+    """A schedule, its text, and its next five times in its zone."""
+
+    when: When
+    text: str
+    times: list[str]
+
+
+def plan_times(given: ScheduleArgs, *, now_ms: int) -> Planned:
+    """Work out the schedule; raises BadArguments. May read a file."""
+    # Runs that schedule nothing don't import these.
+    from holdfast.features.automations.prompts import unknown_names
+    from holdfast.features.automations.schedules import (
+        BadSchedule,
+        WhenFields,
+        next_instants,
+        said,
+        when_of,
+        zone_named,
+    )
+    from holdfast.features.automations.steps import schedule_of
+
+    if unknown := unknown_names(given.prompt):
+        raise BadArguments(f"The prompt has an unknown placeholder: {{{{{unknown[0]}}}}}.")
+    try:
+        when = when_of(WhenFields(cron=given.cron, every=given.every, at=given.at, zone=given.zone))
+        schedule = schedule_of(when, anchor_ms=now_ms, zones=zone_named)
+        found = next_instants(schedule, now_ms) if schedule is not None else []
+        if not found:
+            raise BadSchedule("that time has passed or never occurs")
+        zone = zone_named(when.zone) if isinstance(when, CronTimes) else UTC
+    except BadSchedule as error:
+        raise BadArguments(f"Invalid time: {error}.") from error
+    local = [datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone) for at_ms in found]
+    return Planned(when, said(when), [f"{one:%a} {one.isoformat(' ', 'seconds')}" for one in local])

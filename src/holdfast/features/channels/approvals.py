@@ -20,7 +20,7 @@ from holdfast.runner.asks import (
     Stale,
     UnknownAsk,
 )
-from holdfast.server.sessions.roots import root_of
+from holdfast.server.sessions.listing import root_of
 from holdfast.values import Choice
 
 NOT_YOURS = "You don't have permission to approve actions."

@@ -2,6 +2,8 @@
 
 A call of `delegate` derives the sub-agent's ids from its effect key, so a call that runs again after a crash
 finds the sub-agent that it made.
+
+How a run shares its budget with its sub-agents: what is left of it, and how much each one gets.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from holdfast import events as e
-from holdfast.agent.budgets import RunLimits
+from holdfast.agent.budgets import RunLimits, Spent
 from holdfast.agent.children import Children, NewChild, append, create, patiently
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.running_call import RunningCall
@@ -22,7 +24,6 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
 from holdfast.events.modes import mode_set
 from holdfast.features.delegation.agents import AgentLibrary, NamedAgent, refreshed
-from holdfast.features.delegation.budgets import left_of, share_of
 from holdfast.features.delegation.tools import (
     ChildArgs,
     Delegate,
@@ -56,6 +57,50 @@ from holdfast.racing import wait_through_cancel
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.registry import Registry
 from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings, asks_less
+
+CENT_PARTS = 1e-6  # below this, money that is left is a rounding error
+
+
+def left_of(budget: Budget, spent: Spent) -> Budget | None:
+    """Return the remaining budget, where 0 still means no limit; None if a part of it is used up."""
+    left = Budget(
+        tokens=max(budget.tokens - spent.tokens, 0),
+        cost_usd=max(budget.cost_usd - spent.cost_usd, 0.0),
+        turns=max(budget.turns - spent.turns, 0),
+        minutes=max(budget.minutes - spent.minutes, 0.0),
+    )
+    is_over = (
+        (budget.tokens and not left.tokens)
+        or (budget.cost_usd and left.cost_usd < CENT_PARTS)
+        or (budget.turns and not left.turns)
+        or (budget.minutes and not left.minutes)
+    )
+    return None if is_over else left
+
+
+def share_of(left: Budget, wanted: Budget | None, *, sharers: int) -> Budget:
+    """Return the budget of one of `sharers` new sub-agents: its request, within the remaining budget.
+
+    Without a request, it gets an equal share, and the parent also keeps one share. Minutes pass for all of
+    them at the same time, so they aren't divided.
+    """
+    parts = sharers + 1
+    even = Budget(
+        tokens=max(left.tokens // parts, 1) if left.tokens else 0,
+        cost_usd=left.cost_usd / parts,
+        turns=max(left.turns // parts, 1) if left.turns else 0,
+        minutes=left.minutes,
+    )
+    if wanted is None:
+        return even
+    asked = Budget(
+        tokens=wanted.tokens or even.tokens,
+        cost_usd=wanted.cost_usd or even.cost_usd,
+        turns=wanted.turns or even.turns,
+        minutes=wanted.minutes or even.minutes,
+    )
+    return asked.within(left)
+
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from holdfast.features.hermes.bodies import (
 from holdfast.folds.rows import RunRow
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem
-from holdfast.server.runs.requests import message_of, target_named
-from holdfast.server.runs.responses import headers_of, raw_headers
+from holdfast.server.runs.requests import headers_of, message_of, raw_headers, target_named
 from holdfast.server.runs.run_report import code_of, error_of, usage_of
 from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import put_images_inline

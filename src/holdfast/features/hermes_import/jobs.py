@@ -14,11 +14,9 @@ from holdfast import events as e
 from holdfast.features.automations.events import (
     TriggerCreated,
 )
-from holdfast.features.automations.hermes_fields import differences, settings_of
-from holdfast.features.automations.schedules import BadSchedule
+from holdfast.features.automations.jobs import differences, settings_of
+from holdfast.features.automations.schedules import BadSchedule, said, zone_named
 from holdfast.features.automations.steps import schedule_of
-from holdfast.features.automations.time_zones import zone_named
-from holdfast.features.automations.times import said
 from holdfast.features.automations.values import (
     TRIGGER,
     CronTimes,

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 from holdfast.features.hermes_import.home_files import OutsideHome, path_in_home, read_home_file
 from holdfast.features.memory.memories import Memories, user_scope
 from holdfast.features.memory.state import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
-from holdfast.features.skills.folders import skill_folders, skill_text
-from holdfast.features.skills.skill_file import BadSkill, parse_skill
+from holdfast.features.skills.folders import BadSkill, parse_skill, skill_folders, skill_text
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor

@@ -1,10 +1,14 @@
-"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables for holdfast.toml."""
+"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables for holdfast.toml.
+
+Guesses the wire from an address, where hermes-agent's configuration doesn't name it.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -13,7 +17,6 @@ from holdfast.config.environment import Layers, put_hermes_targets
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret
 from holdfast.config.toml import parse_toml
 from holdfast.config.value_formats import is_loopback
-from holdfast.features.hermes_import.addresses import place_of
 from holdfast.features.hermes_import.auth import StoredKey, StoredKeys, read_auth
 from holdfast.features.hermes_import.home_files import read_home_text
 from holdfast.features.hermes_import.messages import json_of
@@ -30,6 +33,27 @@ from holdfast.features.hermes_import.taken import (
 from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
 from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
+
+_RESPONSES_HOSTS = frozenset({"api.openai.com", "api.x.ai"})
+_KIMI_CODE = "https://api.kimi.com/coding"
+_KIMI_CODE_KEYS = "sk-kimi-"
+
+
+def place_of(base_url: str, key: str) -> tuple[str, Wire | None]:
+    """The address in Holdfast's form, and the wire if the address implies one."""
+    parts = urlsplit(base_url)
+    host, path = (parts.hostname or "").lower(), parts.path.rstrip("/").lower()
+    if host in _RESPONSES_HOSTS:
+        return base_url, "responses"
+    if host == "generativelanguage.googleapis.com" and not path.endswith("/openai"):
+        return f"{base_url}/openai", "chat"  # hermes-agent uses Google's own protocol there
+    # One name means two services there, and the key decides which.
+    if host == "api.kimi.com" or (host == "api.moonshot.ai" and key.startswith(_KIMI_CODE_KEYS)):
+        return _KIMI_CODE, "anthropic"
+    if path.endswith(("/anthropic", "/anthropic/v1")):
+        return base_url.removesuffix("/v1"), "anthropic"
+    return base_url, None
+
 
 WIRES: Mapping[str, Wire] = {
     "chat_completions": "chat",

@@ -2,6 +2,8 @@
 
 The SDK ends the whole connection when one request fails below HTTP. So such a failure becomes an answer here,
 with a code that says whether the server can have seen the request.
+
+The wire to a server of the older HTTP transport: it speaks on one event stream, and hears by POST.
 """
 
 import asyncio
@@ -10,10 +12,11 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import httpx2
 import msgspec
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 
@@ -369,4 +372,30 @@ async def http_wire(
             outgoing,
         ),
     ):
+        yield incoming, outgoing
+
+
+class _LegacyTransport(BoundedTransport):
+    """The bounded transport; the SDK drops a message that could not be sent, so that ends the connection."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it, and give the connection up if that fails."""
+        response = await super().handle_async_request(request)
+        if response.is_error and not self.is_of_sign_in(request):
+            self.lost(await self.said(response))
+        return response
+
+
+@asynccontextmanager
+async def sse_wire(
+    config: McpServerConfig, *, lost: Callable[[str], None], auth: TokenAuth | PersonAuth | None = None
+) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
+    """Talk to the server whose event stream is at its url; its other addresses must be of the same origin."""
+    inner = await asyncio.to_thread(sockets, config.url)
+    transport = _LegacyTransport(inner, config, lost=lost, auth=auth)
+
+    def client(*_: Any, **__: Any) -> httpx2.AsyncClient:
+        return client_on(transport, config, auth=auth)
+
+    async with sse_client(config.url, httpx_client_factory=client) as (incoming, outgoing):
         yield incoming, outgoing

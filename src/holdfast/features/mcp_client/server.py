@@ -12,22 +12,19 @@ from mcp.types import Tool
 from msgspec import Struct
 
 from holdfast.config.mcp_servers import McpServerConfig
-from holdfast.features.mcp_client.confined import blocked, variables
 from holdfast.features.mcp_client.connection import McpConnection
 from holdfast.features.mcp_client.flow import NOT_STREAMABLE, Incoming, Outgoing
-from holdfast.features.mcp_client.http import http_wire
-from holdfast.features.mcp_client.oauth import TokenAuth
-from holdfast.features.mcp_client.process import McpPatience, ServerProcess
-from holdfast.features.mcp_client.sign_in_file import SignInFile
-from holdfast.features.mcp_client.sse import sse_wire
+from holdfast.features.mcp_client.http import http_wire, sse_wire
+from holdfast.features.mcp_client.oauth import SignInFile, TokenAuth
+from holdfast.features.mcp_client.process import McpPatience, ServerProcess, blocked, variables
 from holdfast.features.mcp_client.stdio import stdio_wire
 from holdfast.features.mcp_client.tool_specs import plain
 from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.confined_run import ConfinedRun
-from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.process import Command
+from holdfast.tools.shell.scope import kill_leftovers
 
 WireKind: TypeAlias = Literal["stdio", "http", "sse"]
 _WHY_CHARS = 700

@@ -11,8 +11,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from holdfast.config.mcp_servers import BadMcpServer, McpServerConfig
-from holdfast.features.mcp_client.confined import ServerConfiner
-from holdfast.features.mcp_client.process import McpPatience
+from holdfast.features.mcp_client.process import McpPatience, ServerConfiner
 from holdfast.features.mcp_client.server import McpServer, McpStatus, ServerPlace
 from holdfast.features.mcp_client.tool import McpTool
 from holdfast.features.mcp_client.tool_specs import ToolLeftOut, plain, spec_for

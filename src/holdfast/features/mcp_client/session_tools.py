@@ -167,7 +167,7 @@ async def open_session_tools(context: ToolsContext) -> AsyncGenerator[McpTools]:
 
 def _servers(context: ToolsContext, owner: str, configs: "Sequence[McpServerConfig]") -> "McpServers":
     """Return servers that aren't connected yet. Blocks, but looks at files only when the first starts."""
-    from holdfast.features.mcp_client.confined import ServerConfiner
+    from holdfast.features.mcp_client.process import ServerConfiner
     from holdfast.features.mcp_client.servers import McpServers
     from holdfast.sandbox.server_profiles import ServerProfiles
 

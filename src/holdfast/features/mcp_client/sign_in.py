@@ -11,11 +11,10 @@ from msgspec import Struct
 from holdfast.config.mcp_servers import McpServerConfig
 from holdfast.features.mcp_client.connection import McpConnection
 from holdfast.features.mcp_client.flow import NOT_STREAMABLE
-from holdfast.features.mcp_client.http import SignInFailed, http_wire
+from holdfast.features.mcp_client.http import SignInFailed, http_wire, sse_wire
 from holdfast.features.mcp_client.oauth import PersonAuth, SigningPerson
 from holdfast.features.mcp_client.server import ServerPlace, error_code, error_text
 from holdfast.features.mcp_client.sign_in_addresses import is_loopback_name
-from holdfast.features.mcp_client.sse import sse_wire
 
 URL_CHARS_MAX = 8_000
 

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import NAME_CHARS_MAX
-from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.output import cleaned
 
 DESCRIPTION_CHARS_MAX = 1024
 SCHEMA_BYTES_MAX = 32 * 1024

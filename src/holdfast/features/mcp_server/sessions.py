@@ -14,7 +14,7 @@ from holdfast.interfaces.index import ListedSession, SessionQuery
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import session_not_found
 from holdfast.server.sessions.exports import markdown_of
-from holdfast.server.sessions.responses import cursor_in, cursor_of, entry, page_of
+from holdfast.server.sessions.listing import cursor_in, cursor_of, entry, page_of
 
 SCHEME = "holdfast://sessions/"
 MARKDOWN, JSON = "text/markdown", "application/json"

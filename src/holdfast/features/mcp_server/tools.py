@@ -23,7 +23,7 @@ from holdfast.server.access.request_secrets import without_secrets as problem_wi
 from holdfast.server.contents import without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
-from holdfast.server.runs.responses import accepted, not_sent
+from holdfast.server.runs.requests import accepted, not_sent
 from holdfast.server.runs.runs import known_run
 from holdfast.server.transport.bodies import converted
 from holdfast.server.transport.once import earlier_response, replayed

@@ -24,8 +24,7 @@ from holdfast.features.openai.bodies import (
 )
 from holdfast.features.openai.chats import chat_of, grace_s, session_of
 from holdfast.features.openai.models import sampling_of
-from holdfast.features.openai.output_format import chat_output
-from holdfast.features.openai.parameters import CHAT, ignored_fields, ignored_header
+from holdfast.features.openai.parameters import CHAT, chat_output, ignored_fields, ignored_header
 from holdfast.features.openai.shapes import (
     BREAK,
     OpenAIFeed,
@@ -61,7 +60,7 @@ from holdfast.server.runs.client_tools import (
     said_before,
 )
 from holdfast.server.runs.history import await_given_history
-from holdfast.server.runs.responses import headers_of, raw_headers
+from holdfast.server.runs.requests import headers_of, raw_headers
 from holdfast.server.streams.hermes import named_frame
 from holdfast.server.streams.shared_frames import Added
 from holdfast.server.streams.waiting import ResponseSpan, wait_for

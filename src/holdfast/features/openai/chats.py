@@ -20,7 +20,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_messages import ClientInput, front_end_ids
 from holdfast.server.runs.history import counted_runs
-from holdfast.server.transport.repeats import COUNT_HEADER
+from holdfast.server.transport.once import COUNT_HEADER
 from holdfast.values import HistoryMessage, Part
 
 SAME_START_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again

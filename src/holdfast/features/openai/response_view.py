@@ -25,7 +25,7 @@ from holdfast.features.openai.items import (
     function_call_events,
     message_item,
 )
-from holdfast.features.openai.output_format import shown_format
+from holdfast.features.openai.parameters import shown_format
 from holdfast.features.openai.shapes import (
     BREAK,
     RunStreamView,

@@ -10,11 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.features.openai.bodies import DeletedResponse, ResponsesRequest
-from holdfast.features.openai.input_items import input_items
+from holdfast.features.openai.conversations import resolve_references
+from holdfast.features.openai.items import input_items
 from holdfast.features.openai.models import sampling_of
-from holdfast.features.openai.output_format import responses_output
-from holdfast.features.openai.parameters import RESPONSES, ignored_fields, ignored_header
-from holdfast.features.openai.references import resolve_references
+from holdfast.features.openai.parameters import RESPONSES, ignored_fields, ignored_header, responses_output
 from holdfast.features.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.features.openai.shapes import (
     OpenAIFeed,
@@ -51,8 +50,7 @@ from holdfast.server.runs.history import (
     response_id,
     response_row,
 )
-from holdfast.server.runs.requests import given_history
-from holdfast.server.runs.responses import headers_of, raw_headers
+from holdfast.server.runs.requests import given_history, headers_of, raw_headers
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_response, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_response, once_key

@@ -26,8 +26,7 @@ from holdfast.server.runs.client_tools import Declared
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.runs.run_report import code_of, error_of
 from holdfast.server.streams.folds import Folds
-from holdfast.server.streams.shared_frames import Added
-from holdfast.server.streams.span_feed import SpanFeed
+from holdfast.server.streams.shared_frames import Added, SpanFeed
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
 from holdfast.server.transport.bodies import json_response

@@ -12,10 +12,9 @@ from holdfast.features.openai.bodies import (
     InputTokens,
     InputTokensRequest,
 )
-from holdfast.features.openai.input_items import history_item
-from holdfast.features.openai.items import item_id
-from holdfast.features.openai.output_format import responses_output
-from holdfast.features.openai.references import resolve_references
+from holdfast.features.openai.conversations import resolve_references
+from holdfast.features.openai.items import history_item, item_id
+from holdfast.features.openai.parameters import responses_output
 from holdfast.features.openai.response_view import usage_shown
 from holdfast.features.openai.shapes import failed_response, response_failed, without_prompt
 from holdfast.features.openai.shared_routes import SharedRoutes
@@ -28,7 +27,7 @@ from holdfast.server.problems import bad_request
 from holdfast.server.runs.client_messages import GivenContext, parse_context, summary_token
 from holdfast.server.runs.client_tools import declared_tools
 from holdfast.server.runs.history import await_continuation, await_session_history, response_id
-from holdfast.server.runs.responses import headers_of
+from holdfast.server.runs.requests import headers_of
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_response, parsed
 from holdfast.server.transport.once import earlier_response, once_key

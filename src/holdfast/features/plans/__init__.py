@@ -7,7 +7,7 @@ FEATURE = Feature(
     events="events:EVENTS",
     folds="folds:FOLDS",
     run="run:RUN",
-    tools="tools:tools",
+    tools="run:tools",
     session_fields="shown:session_fields",
     frames={
         "terminal": "terminal:STEPS",

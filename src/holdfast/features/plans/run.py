@@ -1,21 +1,201 @@
-"""Plans and goals in a run: the tools update_plan and finish_goal, plan mode, and the end of the run."""
+"""Plans and goals in a run: the tools update_plan and finish_goal, plan mode, and the end of the run.
 
-from collections.abc import Mapping
+Goals: whether a run has proved that its goal is reached, and whether it continues.
+
+The plan of the work and the end of a goal: described like any tool, but handled by the agent loop.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.agent.policy import mode_in
-from holdfast.features.plans.events import PlanUpdated
+from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.plans.folds import is_planning, plan_state, plan_text, steps_done
-from holdfast.features.plans.goals import after_answer, missing_evidence
-from holdfast.features.plans.tools import FinishGoalArgs, UpdatePlanArgs
 from holdfast.folds.run import AskStatus, Run
-from holdfast.interfaces.feature import DeclaringRun, InLoopTool, RunContext, RunHooks
-from holdfast.interfaces.tool import ToolResult
+from holdfast.interfaces.feature import (
+    Continue,
+    DeclaringRun,
+    FeatureContext,
+    InLoopTool,
+    RunContext,
+    RunHooks,
+)
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
-from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
+from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN
 from holdfast.policy.verdicts import Deny, deny_unattended
-from holdfast.tools.arguments import arguments_hash, parsed
-from holdfast.values import Action, PlanStep, RunSettings
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.values import STEP_CHARS_MAX, STEPS_MAX, Action, Outcome, PlanStep, PlanStepState, RunSettings
+
+_NO_LOOP = "This only works inside an agent run."
+
+
+class PlanStepArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=STEP_CHARS_MAX)]
+    state: PlanStepState = "pending"
+
+
+class UpdatePlanArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole plan, as it is now."""
+
+    steps: Annotated[
+        tuple[PlanStepArgs, ...],
+        Meta(min_length=1, max_length=STEPS_MAX, description="All, including completed ones."),
+    ]
+
+    def plan(self) -> tuple[PlanStep, ...]:
+        """The steps as events have them."""
+        return tuple(PlanStep(text=step.text, state=step.state) for step in self.steps)
+
+
+class FinishGoalArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the work on the goal ended."""
+
+    outcome: Annotated[
+        Literal["reached", "blocked"],
+        Meta(description="reached, or blocked if you need the user to reach it."),
+    ]
+    summary: Annotated[
+        str, Meta(min_length=1, max_length=2_000, description="What you did, or what blocks you.")
+    ]
+    evidence: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=2_000)], ...],
+        Meta(
+            max_length=20,
+            description="Exact quotes from your tool results in this run that prove it.",
+        ),
+    ] = ()
+
+
+class UpdatePlan(Tool):
+    """Describes the plan to the model; the agent loop turns a call into plan.updated."""
+
+    args_type = UpdatePlanArgs
+    spec = spec_of(
+        UPDATE_PLAN,
+        "Show the user your plan for multi-step work, and keep it up to date, with one step in_progress.",
+        args=UpdatePlanArgs,
+    )
+    traits = ToolTraits(read_only=True, place="anywhere")
+
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        steps = parsed(UpdatePlanArgs, args).plan()
+        digest = arguments_hash(UPDATE_PLAN, args)
+        return Action(
+            tool=UPDATE_PLAN, summary=f"Plan: {steps_done(steps)}\n{plan_text(steps)}", digest=digest
+        )
+
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        return ToolResult(_NO_LOOP, ok=False)
+
+
+class FinishGoal(Tool):
+    """Describes the end of a goal to the model; the agent loop checks the evidence."""
+
+    args_type = FinishGoalArgs
+    spec = spec_of(
+        FINISH_GOAL,
+        "Report that the goal is reached, with evidence, or that you can't reach it. The evidence is "
+        "checked: each quote must occur in one of your tool results.",
+        args=FinishGoalArgs,
+    )
+    traits = ToolTraits(read_only=True, place="anywhere")
+
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        given = parsed(FinishGoalArgs, args)
+        return Action(tool=FINISH_GOAL, summary=given.summary[:300], digest=arguments_hash(FINISH_GOAL, args))
+
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        return ToolResult(_NO_LOOP, ok=False)
+
+
+def tools(_: FeatureContext) -> Sequence[Tool]:
+    """Return the tools of plans and goals."""
+    return UpdatePlan(), FinishGoal()
+
+
+ROUNDS_MAX = 50
+TOLD = (
+    "(The goal isn't shown to be reached yet, so go on working on it; this is round {round}. When it is "
+    "reached, call finish_goal with quotations from results of your tools that show it. If you can't reach "
+    "it without the user, call finish_goal with the outcome blocked.)"
+)
+ROUNDS_OVER = (
+    f"The agent worked on the goal for {ROUNDS_MAX} rounds without showing that it is reached. Its work so "
+    "far is kept: send another message to continue."
+)
+QUOTE_CHARS_MIN = 8  # a shorter quotation must be a whole line of the result
+_SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN})
+
+
+BLOCKED = Outcome("completed", cause="goal_blocked")
+OUT_OF_ROUNDS = Outcome("budget", cause="rounds", trace=(ROUNDS_OVER,))
+
+
+def after_answer(run: Run, now_ms: int) -> Outcome | Continue | None:
+    """Decide the next step when the model has answered without tool calls; None if the run may end."""
+    if not run.settings.goal:
+        return None
+    outcomes = [
+        call.asked.args.get("outcome")
+        for call in run.tools.values()
+        if call.own_tool == FINISH_GOAL and call.ended is not None and call.ended.ok
+    ]
+    if outcomes:
+        return BLOCKED if outcomes[-1] == "blocked" else None
+    nth = plan_state(run).goal_round + 1
+    if nth > ROUNDS_MAX:
+        return OUT_OF_ROUNDS
+    told = TOLD.format(round=nth)
+    return Continue((GoalContinued(at_ms=now_ms, run_id=run.run_id, round=nth, told=told),))
+
+
+def missing_evidence(run: Run, outcome: str, evidence: Sequence[str]) -> str:
+    """Why the evidence doesn't show that the goal is reached; empty if it does.
+
+    A run that used no tools has nothing to quote, so its word counts.
+    """
+    results = list(_results(run))
+    if outcome == "blocked" or not results:
+        return ""
+    if not evidence:
+        return "Quote what shows that the goal is reached: exact words from a result of one of your tools."
+    unseen = [quote for quote in evidence if not any(_is_quoted(quote, result) for result in results)]
+    if not unseen:
+        return ""
+    quoted = unseen[0][:300]
+    return f"No result of your tools in this run contains this quotation: {quoted!r}. Quote whole lines."
+
+
+def _results(run: Run) -> Iterable[str]:
+    for call in run.tools.values():
+        if call.ended is not None and call.own_tool not in _SAYS_NOTHING:
+            yield call.ended.result
+
+
+def _is_quoted(quote: str, result: str) -> bool:
+    words = _plain(quote)
+    if len(words) >= QUOTE_CHARS_MIN:
+        return words in _plain(result)
+    # Nothing, or a single letter, is in any result.
+    return bool(words) and words in {_plain(line) for line in result.splitlines()}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
 
 PLAN_FIRST = (
     "Plan mode: until the user accepts your plan, only tools that read can run. Look at what you need to "

@@ -11,7 +11,7 @@ from holdfast.features.relay.response_buffer import ResponseBuffer
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.server.problems import Problem, problem_of
-from holdfast.server.transport.repeats import COUNT_HEADER, Abandoned, is_repeat, request_name
+from holdfast.server.transport.once import COUNT_HEADER, Abandoned, is_repeat, request_name
 from holdfast.values import FailureKind
 
 CLIENT_LEFT = "the client disconnected"

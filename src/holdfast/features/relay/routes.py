@@ -53,8 +53,7 @@ from holdfast.server.model_names import AGENT_NAMES, AGENT_ON, ModelNames, Model
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import agent_names
-from holdfast.server.transport.bodies import LARGE_BYTES, json_response
-from holdfast.server.transport.encodings import read_decoded
+from holdfast.server.transport.bodies import LARGE_BYTES, json_response, read_decoded
 from holdfast.targets import Target, Wire
 
 T = TypeVar("T")

@@ -15,9 +15,8 @@ from holdfast.config.files import own_config_home
 from holdfast.features.memory import actions as memory
 from holdfast.features.memory.client import MemoryCalls
 from holdfast.features.skills.bodies import SkillList, SkillShown
-from holdfast.features.skills.folders import read_folder, skill_folders
+from holdfast.features.skills.folders import BadSkill, parse_skill, read_folder, skill_folders
 from holdfast.features.skills.library import WORKSPACE_FOLDERS, TrustedSkills, TrustUnreadable
-from holdfast.features.skills.skill_file import BadSkill, parse_skill
 from holdfast.safe_text import safe, safe_line
 
 Flags: TypeAlias = Mapping[str, object]

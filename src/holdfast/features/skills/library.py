@@ -13,8 +13,14 @@ from typing_extensions import override
 
 from holdfast.config.files import own_config_home
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
-from holdfast.features.skills.folders import read_folder, skill_folders, skill_text
-from holdfast.features.skills.skill_file import BadSkill, SkillText, parse_skill
+from holdfast.features.skills.folders import (
+    BadSkill,
+    SkillText,
+    parse_skill,
+    read_folder,
+    skill_folders,
+    skill_text,
+)
 
 if TYPE_CHECKING:
     from holdfast.config.settings import Settings

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from holdfast.features.memory.memories import skills_scope
 from holdfast.features.skills.bodies import SkillList, SkillListed, SkillShown
+from holdfast.features.skills.folders import BadSkill, parse_skill
 from holdfast.features.skills.library import FoundSkills, Skill
 from holdfast.features.skills.run import library_of, skills_now
-from holdfast.features.skills.skill_file import BadSkill, parse_skill
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import Problem, bad_request

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.features.undo.folds import snapshots_of
+from holdfast.features.undo.packs import Entry, differences
 from holdfast.features.undo.snapshots import LeftOut, Snapshots
-from holdfast.features.undo.trees import Entry, differences
 from holdfast.folds.run import Run
 from holdfast.tools.files.edits import unified_diff
 

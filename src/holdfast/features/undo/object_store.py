@@ -14,8 +14,7 @@ from itertools import count
 from pathlib import Path
 from secrets import token_hex
 
-from holdfast.features.undo.packs import DamagedPack, Kind, Pack, PackWriter, sync_folder
-from holdfast.features.undo.trees import parse_tree
+from holdfast.features.undo.packs import DamagedPack, Kind, Pack, PackWriter, parse_tree, sync_folder
 
 PACKS_MAX = 40  # if there are more, the small ones are joined
 SMALL_BYTES = 8_000_000

@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.features.undo.changes import Change, Turns, composed, turns_of
 from holdfast.features.undo.folds import snapshots_of
 from holdfast.features.undo.object_store import Batch
-from holdfast.features.undo.packs import object_name
+from holdfast.features.undo.packs import Entry, object_name, tree_data
 from holdfast.features.undo.restore import (
     FileStep,
     Plan,
@@ -21,7 +21,6 @@ from holdfast.features.undo.restore import (
     state_of,
 )
 from holdfast.features.undo.snapshots import SnapshotKey, Snapshots
-from holdfast.features.undo.trees import Entry, tree_data
 from holdfast.folds.run import Run
 from holdfast.safe_text import shown_path
 

@@ -20,8 +20,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.features.undo.packs import object_name
-from holdfast.features.undo.trees import Entry
+from holdfast.features.undo.packs import Entry, object_name
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from holdfast.features.undo.packs import Kind, object_name
-from holdfast.features.undo.trees import FOLDER_MODE, Entry, tree_data
+from holdfast.features.undo.packs import FOLDER_MODE, Entry, Kind, object_name, tree_data
 from holdfast.interfaces.workspace_paths import is_within
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.ignore_rules import CACHES, IgnoreRules, parse_rules

@@ -23,7 +23,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.features.undo.object_store import Batch, MissingObject, ObjectStore
-from holdfast.features.undo.packs import DamagedPack, Kind, object_name
+from holdfast.features.undo.packs import (
+    EMPTY_TREE,
+    FOLDER_MODE,
+    DamagedPack,
+    Entry,
+    Kind,
+    Tree,
+    object_name,
+    parse_tree,
+    tree_data,
+)
 from holdfast.features.undo.scan import (
     NOT_COVERED_MAX,
     Known,
@@ -35,7 +45,6 @@ from holdfast.features.undo.scan import (
     covers,
     scan,
 )
-from holdfast.features.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
 from holdfast.interfaces.feature import FileEdit, Upkeep
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.workspace_paths import WorkspaceMoved, is_within, unmoved

@@ -6,7 +6,7 @@ from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.ids import resolve_run
 from holdfast.cli.terminal.columns import print_json
 from holdfast.cli.terminal.output import echo
-from holdfast.cli.terminal.phrases import redone_words
+from holdfast.cli.terminal.tool_output import redone_words
 from holdfast.features.undo.client import ChangeCalls
 from holdfast.features.undo.operations import (
     FileChanged,

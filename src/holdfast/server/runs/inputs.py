@@ -38,8 +38,7 @@ from holdfast.server.contents import Attached, content_of, keep_attached, parts_
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
-from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
+from holdfast.server.runs.requests import accepted, not_sent, reserved_place, started, too_many_parts
 from holdfast.server.runs.run_state import open_asks_in, run_state, waits_for_someone
 from holdfast.server.runs.runs import row_of
 from holdfast.server.sessions.sessions import session_of

@@ -20,7 +20,7 @@ from holdfast.server.runs.run_report import (
     error_of,
     usage_of,
 )
-from holdfast.server.sessions.roots import SessionLogs, root_of
+from holdfast.server.sessions.listing import SessionLogs, root_of
 from holdfast.server.streams import hermes
 
 

@@ -24,15 +24,22 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
-from holdfast.server.runs.requests import check_temperature, message_of, target_named, with_agent
-from holdfast.server.runs.responses import not_sent, reserved_place, started
+from holdfast.server.runs.requests import (
+    check_temperature,
+    message_of,
+    not_sent,
+    reserved_place,
+    started,
+    target_named,
+    with_agent,
+)
 from holdfast.server.runs.run_report import STATUSES
 from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import Live, RunFeed, View
-from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
 from holdfast.server.streams.shared_frames import HermesFeed
 from holdfast.server.streams.stream import EventStream
+from holdfast.server.streams.waiting import HermesPoll, NativePoll, polled_response
 from holdfast.server.transport.bodies import (
     json_response,
     parsed,

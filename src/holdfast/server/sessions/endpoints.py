@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.routing import Endpoint
-from holdfast.server.sessions.children import ChildRoutes
+from holdfast.server.sessions.children import ChildRoutes, ProcessRoutes
 from holdfast.server.sessions.log import SessionLogRoutes
-from holdfast.server.sessions.processes import ProcessRoutes
 from holdfast.server.sessions.queue import QueueRoutes
 from holdfast.server.sessions.sessions import SessionRoutes
 

@@ -1,4 +1,10 @@
-"""The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
+"""The log of a session over HTTP: its transcript, its events, forks, rewinds and exports.
+
+A reader's position in a session's log: a seq, and optionally the epoch of the log. A cursor that the log
+doesn't have begins at the start: a replay repeats events, while a wait for a number that never comes would
+skip them. That's the case beyond the end of the log, and for another epoch: a session that was purged may be
+made again under its id, and a seq of the earlier log means nothing in the new one.
+"""
 
 from typing import Any, cast
 from urllib.parse import quote
@@ -23,10 +29,9 @@ from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
-from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs, page_of, wrapped
+from holdfast.server.sessions.listing import entry, listed, marks_of_open_runs, page_of, wrapped
 from holdfast.server.sessions.sessions import checked_title, created_response, session_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
-from holdfast.server.streams.cursors import EPOCH_HEADER, cursor_in
 from holdfast.server.streams.feeds import Live, SessionFeed, SessionListFeed
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -40,6 +45,22 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_response, once_key
 from holdfast.values import CHILD, ONE_SHOT, OPENAI, RELAY
+
+EPOCH_HEADER = b"x-holdfast-epoch"
+
+
+def cursor_in(request: Request, *, epoch: str, last_seq: int) -> int:
+    """The seq after which to continue in the log of this epoch; 0 is the start.
+
+    `Last-Event-ID` or `after` is SEQ or SEQ@EPOCH.
+    """
+    given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+    number, at, of_epoch = given.partition("@")
+    if not (number.isascii() and number.isdigit()) or (at and of_epoch != epoch):
+        return 0
+    after = int(number[:18])
+    return after if after <= last_seq else 0
+
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000

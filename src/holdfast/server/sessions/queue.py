@@ -10,7 +10,7 @@ from holdfast.folds.session import Session
 from holdfast.runner.inbox import NotSent
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
-from holdfast.server.runs.responses import not_sent
+from holdfast.server.runs.requests import not_sent
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.transport.bodies import decoded, json_response, read_body
 

@@ -39,9 +39,15 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.peers.peers import PEER
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.runs.requests import ORIGINS
-from holdfast.server.sessions.read_marks import ReadMark
-from holdfast.server.sessions.responses import cursor_in, cursor_of, hit, listed, wrapped
-from holdfast.server.sessions.roots import with_family
+from holdfast.server.sessions.listing import (
+    ReadMark,
+    cursor_in,
+    cursor_of,
+    hit,
+    listed,
+    with_family,
+    wrapped,
+)
 from holdfast.server.transport.bodies import (
     checked_session_id,
     decoded,

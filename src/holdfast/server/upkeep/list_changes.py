@@ -6,8 +6,7 @@ from typing import Any
 from holdfast.interfaces.ids import is_automation
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.deps import RouteDeps
-from holdfast.server.sessions.responses import listed
-from holdfast.server.sessions.roots import root_of, with_family
+from holdfast.server.sessions.listing import listed, root_of, with_family
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,12 @@
-"""Background tasks that purge deleted data, and forget what other servers have purged."""
+"""Background tasks that purge deleted data, and forget what other servers have purged.
+
+A background task that makes old logs smaller by joining the deltas of runs that ended long ago.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
@@ -19,6 +23,7 @@ from holdfast.values import OPENAI, LogEnd
 
 if TYPE_CHECKING:
     from holdfast.interfaces.feature import Upkeep
+
 
 _log = logging.getLogger(__name__)
 
@@ -265,3 +270,57 @@ class ForeignPurges:
         deps.supervisor.forget(session_id)
         deps.marks.forget(session_id)
         await self._purges.forget_in_features(session_id)
+
+
+THINNING_LOOK_S = 6 * 3600.0  # how often to look through all sessions
+
+PAUSE_S = 0.02  # after each step, to leave most of the disk's time to runs
+
+
+class Thinning:
+    """Thins what is due; `run` is owned by the application's lifespan and returns if nothing ever is."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+
+    async def run(self) -> None:
+        """Thin what is due, then sleep until something else may be."""
+        clock = self._deps.clock
+        while self._deps.limits.deltas_kept_s:
+            wait_s = THINNING_LOOK_S
+            try:
+                await self.thin_due()
+            except JournalError as error:
+                wait_s = AGAIN_S
+                _log.warning("old sessions weren't compacted; Holdfast will try again: %s", error)
+            await clock.sleep_s(wait_s)
+
+    async def thin_due(self) -> int:
+        """One pass over all sessions, at one node for all; how many events went."""
+        store, clock = self._deps.store, self._deps.clock
+        if not await leads(store):
+            return 0
+        before_ms = clock.now_ms() - int(1000 * self._deps.limits.deltas_kept_s)
+        gone = 0
+        seen: set[str] = set()
+        while True:
+            found = await store.unthinned(before_ms=before_ms, limit=AT_ONCE)
+            if seen.issuperset(found):
+                break
+            for session_id in found:
+                gone += await self._thin(session_id, before_ms)
+            seen.update(found)
+        if gone:
+            _log.info("%d pieces of old answers were joined", gone)
+        return gone
+
+    async def _thin(self, session_id: str, before_ms: int) -> int:
+        gone = 0
+        try:
+            async with aclosing(self._deps.store.thin(session_id, before_ms=before_ms)) as steps:
+                async for count in steps:
+                    gone += count
+                    await self._deps.clock.sleep_s(PAUSE_S)
+        except (StoreDamaged, UnreadableEvent) as error:
+            _log.warning("session %s isn't compacted: %s", session_id, error)
+        return gone

@@ -13,7 +13,7 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import APPLY_PATCH, PATCHED
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, remove, replace_whole
-from holdfast.tools.files.edits import insist_on_fresh, unified_diff
+from holdfast.tools.files.edits import insist_on_fresh, near_miss, unified_diff
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
@@ -222,8 +222,6 @@ def patched(text: str, change: PatchedFile) -> str:
         old = hunk.old
         start = (at if hunk.header else len(lines)) if not old else _find(lines, old, at, at_end=hunk.at_end)
         if start < 0:
-            from holdfast.tools.files.near_miss import near_miss  # most patches fit
-
             near = near_miss(text, "\n".join(old))
             raise PathRefused(
                 f"Nothing was changed: these lines aren't in {change.path}, or not in this order:\n"

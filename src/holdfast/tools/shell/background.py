@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from holdfast.decisions.fair_shares import FairShare, with_extra
 from holdfast.interfaces.tool import ToolCall
 from holdfast.tools.offload import offload, settle
-from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, parsed
+from holdfast.tools.shell.output import cleaned
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked

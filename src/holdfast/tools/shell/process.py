@@ -20,13 +20,12 @@ from msgspec.structs import replace
 
 from holdfast.sandbox.launch import Launch, Lifetime, StartReport
 from holdfast.tools.offload import settle
-from holdfast.tools.shell.cleaning import LiveText
-from holdfast.tools.shell.marker import Marker, marked
+from holdfast.tools.shell.marker import Marker, marked, put_tag, tagged
+from holdfast.tools.shell.output import LiveText
 from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.pump import Pump, Sink, Wake, Why
 from holdfast.tools.shell.reaper import reap_adopted
 from holdfast.tools.shell.scope import KillPatience, Scope, kill_scope
-from holdfast.tools.shell.tags import put_tag, tagged
 
 if TYPE_CHECKING:
     from holdfast.sandbox.confinement import Confinement

@@ -5,6 +5,8 @@ output, the tag in its resource limits, or an ancestor in the scope. Elsewhere t
 is the process group alone: a child with its own session escapes there.
 
 Neither finds what another program starts on request: systemd, a container engine, cron.
+
+Leftover processes of a crashed server's foreground calls.
 """
 
 import os
@@ -12,12 +14,13 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct, field
 
-from holdfast.tools.shell.marker import Marker, markers_in
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.marker import Marker, foreground_tag, markers_in
 from holdfast.tools.shell.process_table import (
     ON_LINUX,
     ProcessEntry,
@@ -229,3 +232,17 @@ def _wait_for_a_death(living: list[ProcessEntry], *, within_s: float) -> None:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+async def kill_leftovers(
+    run_id: str, *, tool_call_ids: Iterable[str] = (), patience: KillPatience | None = None
+) -> tuple[ProcessEntry, ...]:
+    """Kill what a crashed server left of a run's foreground calls; returns the survivors.
+
+    For the named calls, this includes processes that have cleared their environment.
+    """
+    scope = Scope(
+        belongs=lambda marker: marker.run_id == run_id and not marker.background,
+        tags=frozenset(foreground_tag(run_id, tool_call_id) for tool_call_id in tool_call_ids),
+    )
+    return await offload(lambda: kill_scope(scope, patience=patience), linger_s=10.0)

@@ -19,7 +19,7 @@ from features.channels.discord.lab import (
 from features.channels.lab import echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
-from holdfast.chaos.ports import closed_port
+from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

@@ -20,7 +20,7 @@ from features.channels.lab import LeapingClock, echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.features.channels.discord.api import open_discord
-from holdfast.features.channels.discord.progress import KeptProgress, Progress
+from holdfast.features.channels.discord.carrier import KeptProgress, Progress
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

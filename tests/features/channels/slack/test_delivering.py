@@ -8,7 +8,7 @@ from features.channels.lab import channel, echo, last_user_text
 from features.channels.slack.slack_lab import LOG, ME, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.ports import closed_port
+from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

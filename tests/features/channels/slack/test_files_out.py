@@ -16,7 +16,7 @@ from features.channels.slack.slack_lab import LOG, MY, options_for, said, state_
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from holdfast.features.channels.channel_log import channel_state
-from holdfast.features.channels.slack.sharing import HINT
+from holdfast.features.channels.slack.carrier import HINT
 from holdfast.features.channels.texts import MARK
 from holdfast.tools.files.send_file import SendFile
 from stores import MemoryStore

@@ -7,13 +7,13 @@ from fakes.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection, To
 from features.channels.lab import LOG, ME, channel, echo, last_user_text, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.ports import closed_port
+from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
     ChannelUserAllowed,
 )
-from holdfast.features.channels.losses import NOT_TAKEN
+from holdfast.features.channels.owner import NOT_TAKEN
 from holdfast.features.channels.texts import MARK
 from runner.steered_clock import SteeredClock, settle
 

@@ -19,7 +19,7 @@ from features.channels.lab import (
 )
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.ports import closed_port
+from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
-from holdfast.cli.doctor.reading import store_reader
+from holdfast.cli.doctor.store import store_reader
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
 from holdfast.features.channels.http.folds import ChannelFolds

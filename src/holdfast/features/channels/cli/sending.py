@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.terminal.output import echo, echo_error
-from holdfast.features.channels.cli.client import ChannelCalls
+from holdfast.features.channels.cli.actions import ChannelCalls
 from holdfast.features.channels.http.bodies import ChannelMessageShown
 from holdfast.interfaces.ids import token_hex
 from holdfast.safe_text import safe_line, sentences

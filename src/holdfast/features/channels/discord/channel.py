@@ -8,7 +8,7 @@ from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.discord.api import ApiRequest, DiscordApi, open_discord
-from holdfast.features.channels.discord.carrier import DIALECT, DiscordCarrier
+from holdfast.features.channels.discord.carrier import DIALECT, DiscordCarrier, KeptProgress
 from holdfast.features.channels.discord.clicks import Clicks
 from holdfast.features.channels.discord.gateway import (
     DIRECT_MESSAGES,
@@ -18,7 +18,6 @@ from holdfast.features.channels.discord.gateway import (
     DiscordGateway,
 )
 from holdfast.features.channels.discord.intake import DiscordIntake
-from holdfast.features.channels.discord.progress import KeptProgress
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
 from holdfast.features.channels.owner import Accept, ChatPlatform

@@ -26,8 +26,8 @@ from holdfast.features.channels.discord.api import (
     DiscordReply,
     DiscordResult,
 )
+from holdfast.features.channels.discord.carrier import KeptProgress, Progress, ResumePoint
 from holdfast.features.channels.discord.intake import DiscordIntake
-from holdfast.features.channels.discord.progress import KeptProgress, Progress, ResumePoint
 from holdfast.features.channels.messages import UNREADABLE, Unanswered, failure_text, shaped
 from holdfast.features.channels.texts import COMMANDS
 from holdfast.interfaces.clock import Clock

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.discord.api import DiscordApi, DiscordFailure, DiscordResult, messages_of
+from holdfast.features.channels.discord.carrier import Progress
 from holdfast.features.channels.discord.clicks import Clicks
-from holdfast.features.channels.discord.progress import Progress
 from holdfast.features.channels.discord.updates import (
     message_id_of,
     read_deletions,

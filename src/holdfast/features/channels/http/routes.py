@@ -1,4 +1,7 @@
-"""Channels over HTTP: list them, grant access, send messages, and read the log."""
+"""Channels over HTTP: list them, grant access, send messages, and read the log.
+
+The log of a channel as people read it: one line for each event, without what people wrote.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,10 +11,15 @@ from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.api.server import ChannelHealth
-from holdfast.events import Input
+from holdfast.codec import type_of
+from holdfast.events import Event, Input
 from holdfast.features.channels.deps import ConfiguredChannel
 from holdfast.features.channels.events import (
     ChannelCodeCreated,
+    ChannelConnected,
+    ChannelFailed,
+    ChannelMessageClosed,
+    ChannelUpdateLogged,
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
@@ -19,6 +27,7 @@ from holdfast.features.channels.http.bodies import (
     AllowRequest,
     ChannelHistory,
     ChannelList,
+    ChannelLogEntry,
     ChannelShown,
     ChannelTestIntended,
     ChannelTestRequest,
@@ -28,20 +37,15 @@ from holdfast.features.channels.http.bodies import (
     PairRequest,
 )
 from holdfast.features.channels.http.folds import ChannelFolds
-from holdfast.features.channels.http.history import log_entry
 from holdfast.features.channels.http.places import WEBHOOKS, configured_in, known_log
 from holdfast.features.channels.http.sent_messages import SentMessageRoutes
 from holdfast.features.channels.http.updates import ChannelDeliveryRoutes
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.features.channels.state import BY_CODE, ChannelState, code_digest
-from holdfast.interfaces.ids import (
-    WEBHOOKS_LOG,
-    channel_log_id,
-    is_user_id,
-    new_message_id,
-    new_pairing_code,
-)
-from holdfast.interfaces.journal import IfSessionKnown
+from holdfast.folds.outbox import Outbox
+from holdfast.interfaces.ids import WEBHOOKS_LOG, channel_log_id, is_user_id, new_message_id, new_pairing_code
+from holdfast.interfaces.journal import IfSessionKnown, Record
+from holdfast.safe_text import safe_line, sentences
 from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
@@ -49,6 +53,65 @@ from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.problems import bad_request
 from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.values import CHANNEL
+
+WHAT_CHARS_MAX = 200
+
+
+def log_entry(record: Record, outbox: Outbox) -> ChannelLogEntry:
+    """One event of the log."""
+    event = record.event
+    key = event.key if isinstance(event, e.DeliveryIntended) else getattr(event, "delivery", "")
+    delivery = outbox.deliveries.get(key)
+    return ChannelLogEntry(
+        seq=record.seq,
+        at=event.at_ms / 1000,
+        type=type_of(event),
+        chat=getattr(event, "chat", "") or (delivery.intended.chat if delivery is not None else ""),
+        user=getattr(event, "user", ""),
+        what=safe_line(_of_delivery(event) if key else _of_channel(event), WHAT_CHARS_MAX),
+        delivery=key,
+    )
+
+
+def _of_delivery(event: Event) -> str:
+    match event:
+        case e.DeliveryIntended(parts=parts) if parts > 1:
+            return f"part {event.part + 1} of {parts}"
+        case e.DeliveryConfirmed(platform_id=platform_id) if platform_id:
+            found = ", found there" if event.found else ""
+            return f"message {platform_id}{found}"
+        case e.DeliveryAttempted():
+            mark = ", marked as a possible repeat" if event.marked else ""
+            mark += ", because it wasn't delivered" if event.absent else ""
+            return f"attempt {event.nth}{mark}"
+        case e.DeliveryPostponed():
+            return f"{event.why}; will be resent"
+        case e.DeliveryRejected():
+            return event.why
+        case e.DeliveryUnknown():
+            return f"{event.why}; " + ("abandoned" if event.given_up else "will be resent, marked")
+        case _:
+            return ""
+
+
+def _of_channel(event: Event) -> str:
+    match event:
+        case ChannelUpdateLogged():
+            return f"{event.became}: {event.why}" if event.why else event.became
+        case ChannelFailed():
+            return sentences(event.why, event.hint)
+        case ChannelConnected():
+            return f"{event.account}; possibly lost: {event.missed}" if event.missed else event.account
+        case ChannelUserAllowed():
+            by = "with a code" if event.by == BY_CODE else f"by {event.by}" if event.by else ""
+            return f"{event.name} as {event.role} {by}".strip()
+        case ChannelUserRevoked(by=by) if by:
+            return f"by {by}"
+        case ChannelMessageClosed():
+            return event.why
+        case _:
+            return ""
+
 
 CODE_S = 600
 HISTORY_MAX = 200

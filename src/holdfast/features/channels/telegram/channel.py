@@ -14,9 +14,8 @@ from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
 from holdfast.features.channels.telegram.carrier import DIALECT, TelegramCarrier
 from holdfast.features.channels.telegram.connecting import TelegramConnection
-from holdfast.features.channels.telegram.polling import TelegramPolling
+from holdfast.features.channels.telegram.polling import TelegramPolling, TelegramWebhook
 from holdfast.features.channels.telegram.previews import TelegramPreviews
-from holdfast.features.channels.telegram.webhook import TelegramWebhook
 
 CLICK_S = 10.0
 CLICK_CHARS_MAX = 200

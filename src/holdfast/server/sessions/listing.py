@@ -1,18 +1,76 @@
-"""Responses about sessions: a row of the list, a page of the transcript."""
+"""Responses about sessions: a row of the list, a page of the transcript.
 
-from typing import Any, TypeVar
+How far each session has been read: notes, cached in memory because the list shows them all.
 
+Where a sub-agent's session belongs: its parent, and the session on top, whose people hear what it asks.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 from msgspec.structs import replace
 
+from holdfast import events as e
 from holdfast.api.sessions import Forked, HitShown, SessionMade, SessionShown
 from holdfast.folds.entries import Ending, Entry, Notice, Person, Text
 from holdfast.folds.entries import shown as entry_shown
 from holdfast.folds.phases import Phase
+from holdfast.folds.rows import AskRow, SessionRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, interruption_text, resumption_text
 from holdfast.interfaces.index import ListedSession, SearchHit, SessionCursor
+from holdfast.interfaces.journal import Notes, Record
 from holdfast.server.problems import bad_request
-from holdfast.server.sessions.read_marks import ReadMarks
+from holdfast.values import CHILD, ParentLink
+
+
+class ReadMark(msgspec.Struct, frozen=True):
+    """The newest seq that a person has seen, and when."""
+
+    seq: int = 0
+    at_ms: int = 0
+
+
+class ReadMarks:
+    """The marks of all sessions; a mark never goes back."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._marks: dict[str, ReadMark] = {}
+
+    async def load(self) -> None:
+        """Load the marks of an earlier process."""
+        for key, raw in (await self._notes.notes("session/")).items():
+            session_id, _, name = key.removeprefix("session/").partition("/")
+            if name == "read":
+                self._marks[session_id] = msgspec.json.decode(raw, type=ReadMark)
+
+    def of(self, session_id: str) -> ReadMark:
+        """How far the session was read."""
+        return self._marks.get(session_id, ReadMark())
+
+    async def put(self, session_id: str, mark: ReadMark) -> None:
+        """Mark the session as read up to here."""
+        if mark.seq >= self.of(session_id).seq:
+            await self._notes.put_note(_note(session_id), msgspec.json.encode(mark))
+            self._marks[session_id] = mark
+
+    async def drop(self, session_id: str) -> None:
+        """Remove a mark that was written after its session's purge."""
+        self.forget(session_id)
+        await self._notes.drop_note(_note(session_id))
+
+    def forget(self, session_id: str) -> None:
+        """Forget a purged session; its notes are already gone."""
+        self._marks.pop(session_id, None)
+
+
+def _note(session_id: str) -> str:
+    """The note's key; the session's purge removes it."""
+    return f"session/{session_id}/read"
+
 
 Wrapped = TypeVar("Wrapped", SessionShown, SessionMade, Forked)
 
@@ -118,3 +176,65 @@ def marks_of_open_runs(state: Session, seen: Transcript, *, now_ms: int) -> dict
     begun = [run for run in state.open_runs if run.phase is not Phase.QUEUED]
     said = {run.run_id: interruption_text(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in begun}
     return {run_id: text for run_id, text in said.items() if text}
+
+
+DEPTH_MAX = 16
+ASKS_MAX = 1_000  # of sub-agents, at once
+
+
+class SessionLogs(Protocol):
+    """The required part of a store, read-only or not."""
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """One session's row."""
+        ...
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Some events of a log."""
+        ...
+
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
+        """Open approvals and questions."""
+        ...
+
+
+async def parent_link(logs: SessionLogs, session_id: str) -> ParentLink | None:
+    """Whose sub-agent the session is; None if it is none."""
+    records = await logs.read(session_id, limit=1)
+    created = records[0].event if records else None
+    return created.parent if isinstance(created, e.SessionCreated) else None
+
+
+async def parent_of(logs: SessionLogs, session_id: str) -> str:
+    """The session whose sub-agent this one is; empty if it is none."""
+    parent = await parent_link(logs, session_id)
+    return parent.session_id if parent is not None else ""
+
+
+async def root_of(logs: SessionLogs, session_id: str) -> str:
+    """The session itself or, if it is a sub-agent's, the one at the top of its tree."""
+    for _ in range(DEPTH_MAX):
+        row = await logs.session(session_id)
+        parent_id = await parent_of(logs, session_id) if row is not None and row.source == CHILD else ""
+        if not parent_id:
+            break
+        session_id = parent_id
+    return session_id
+
+
+async def with_family(logs: SessionLogs, rows: Sequence[SessionShown]) -> tuple[SessionShown, ...]:
+    """The rows of the list: sub-agents name their parent, and what they ask counts at the session on top."""
+    asking = [ask.session_id for ask in await logs.open_asks(limit=ASKS_MAX, source=CHILD)]
+    more: Counter[str] = Counter()
+    for session_id, count in Counter(asking).items():
+        root = await root_of(logs, session_id)
+        more[root] += count if root != session_id else 0
+    shown: list[SessionShown] = []
+    for row in rows:
+        parent_id = await parent_of(logs, row.id) if row.source == CHILD else ""
+        is_same = not parent_id and not more[row.id]
+        changes = {"parent_session_id": parent_id, "open_asks": row.open_asks + more[row.id]}
+        shown.append(row if is_same else replace(row, **changes))
+    return tuple(shown)

@@ -1,1 +1,0 @@
-"""Inspects repositories without running git."""
