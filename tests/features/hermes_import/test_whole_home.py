@@ -45,6 +45,9 @@ hooks: {pre_tool_call: [{command: check.sh}]}
 mcp_servers:
   files: {command: npx, args: [server]}
 terminal: {backend: docker}
+gateway:
+  strict: true
+  platforms: {api_server: {extra: {port: 9000, cors_origins: "http://other"}}}
 made_up_table: {a: 1}
 """
 ENV = """
@@ -140,7 +143,16 @@ def test_every_item_of_a_whole_home_is_reported(home: Path, capsys: pytest.Captu
         lines[fate] += rest + "\n"
     names = [path.name for path in home.iterdir()]
     variables = [line.partition("=")[0] for line in ENV.split()]
-    keys = ["approvals", "command_allowlist", "display", "hooks", "terminal", "model.streaming", "timezone"]
+    keys = [
+        "approvals",
+        "command_allowlist",
+        "display",
+        "hooks",
+        "terminal",
+        "model.streaming",
+        "timezone",
+        "gateway.strict",
+    ]
     keys += ["agent.max_turns", "agent.reasoning_effort", "agent.personalities", "providers.spare"]
     reported = lines["moved"] + lines["left"] + lines["unknown"]
     missing = [name for name in (*names, *variables, *keys) if name not in reported]
@@ -173,6 +185,7 @@ def test_the_imported_agent_is_itself_with_its_limits_jobs_and_profiles(home: Pa
     (target,) = settings.targets
     assert (target.patience.gap_s, target.patience.first_event_cap_s) == (300, 900)
     assert (settings.server.model_name, settings.server.cors_origins) == ("sage", ("http://localhost:3000",))
+    assert (settings.server.port, settings.agent.workspace) == (9000, ".")
     assert (settings.web_search.service, settings.web_search.api_key) == ("tavily", "tvly-abcdef123456")
     (telegram,) = settings.channels
     assert (telegram.allow, telegram.home) == (("42",), "42")

@@ -131,7 +131,7 @@ def read_settings(home: Path) -> TakenSettings:
     _search(taken, environ)
     taken.zone = _text(config.get("timezone")) or environ.get("HERMES_TIMEZONE", "")
     _patience(taken, environ)
-    _server(taken, environ)
+    _server(taken, config, environ)
     _telegram(taken, environ)
     _slack(taken, environ)
     _discord(taken, environ)
@@ -197,6 +197,11 @@ def _agent(taken: TakenSettings, home: Path, config: Table, environ: Mapping[str
     turns = agent.get("max_turns") or environ.get("HERMES_MAX_ITERATIONS", "")
     if str(turns).isdecimal():
         taken.agent["turns_max"] = int(str(turns))
+    terminal = _table(config.get("terminal"))
+    folder = Path(_text(terminal.get("cwd")) or environ.get("MESSAGING_CWD", "")).expanduser()
+    if _text(terminal.get("backend")) in {"", "local"} and folder.is_absolute() and folder.is_dir():
+        taken.agent["workspace"] = str(folder)
+        taken.keys["terminal.cwd"] = ""
     if instructions := _text(agent.get("system_prompt")):
         taken.agent["instructions"] = instructions
     names = ("agent.max_turns", "agent.system_prompt", "agent.personalities", "personalities")
@@ -435,21 +440,46 @@ def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         taken.targets[index] = replace(taken.targets[index], patience=patience, retry=retry)
 
 
-def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+def _server(taken: TakenSettings, config: Table, environ: Mapping[str, str]) -> None:
     """Import the API server's key and address, which its clients use."""
-    taken.server_key = environ.get("API_SERVER_KEY", "")
-    host = environ.get("API_SERVER_HOST", "")
+    given = _api_server(taken, config)
+
+    def setting(name: str) -> str:
+        value = environ.get(f"API_SERVER_{name.upper()}", "") or given.get(name, "")
+        return ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
+
+    taken.server_key = setting("key")
+    host = setting("host")
     if host and not taken.server_key and not is_loopback(host):
         taken.problems.append(f"API_SERVER_HOST {host}: without a key, the server listens only on loopback")
     elif host:
         taken.server["host"] = host
-    if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
+    if (port := setting("port")).isdecimal():
         taken.server["port"] = int(port)
-    origins = [one.strip() for one in environ.get("API_SERVER_CORS_ORIGINS", "").split(",")]
+    origins = [one.strip() for one in setting("cors_origins").split(",")]
     if any(origins):
         taken.server["cors_origins"] = [one for one in origins if one]
-    if name := environ.get("API_SERVER_MODEL_NAME", ""):
+    if name := setting("model_name"):
         taken.server["model_name"] = name
+
+
+def _api_server(taken: TakenSettings, config: Table) -> Table:
+    """The same settings in config.yaml, which has three places for them."""
+    gateway = _table(config.get("gateway"))
+    found: dict[str, object] = {}
+    for place, table in {"platforms": config, "gateway.platforms": gateway}.items():
+        found |= _of_platform(_table(table.get("platforms")))
+        if "api_server" in _table(table.get("platforms")):
+            taken.keys[f"{place}.api_server" if place == "platforms" else place] = ""
+    if "api_server" in gateway:
+        found |= _of_platform(gateway)
+        taken.keys["gateway.api_server"] = ""
+    return found
+
+
+def _of_platform(table: Table) -> Table:
+    own = _table(table.get("api_server"))
+    return {**_table(own.get("extra")), **own}
 
 
 def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
