@@ -10,7 +10,7 @@ from fakes.slack import FakeSlack
 from fakes.slack.world import APP, TEAM
 from holdfast import events as e
 from holdfast.chaos import Gate
-from holdfast.decisions.hook_signatures import HookDelivery, is_signed, slack_signature
+from holdfast.decisions.hook_signatures import HookDelivery, HookSignature, is_signed, slack_signature
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ConfiguredChannel
 from holdfast.features.channels.http.proofs import DeliveryProofs
@@ -71,7 +71,7 @@ class BelievesAnySignature(DeliveryProofs):
     """Looks only whether there is a signature."""
 
     @override
-    def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
+    def _is_signed(self, delivery: HookDelivery, kind: HookSignature, secret: str) -> bool:
         return "x-slack-signature" in delivery.headers
 
 
@@ -79,9 +79,9 @@ class ForgetsTheTime(DeliveryProofs):
     """Believes a signature however old it is."""
 
     @override
-    def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
+    def _is_signed(self, delivery: HookDelivery, kind: HookSignature, secret: str) -> bool:
         at_ms = 1000 * int(delivery.headers["x-slack-request-timestamp"])
-        return is_signed(delivery, "slack", secret=secret, now_ms=at_ms)
+        return is_signed(delivery, kind, secret=secret, now_ms=at_ms)
 
 
 async def _is_believed(proofs: DeliveryProofs, *, secret: str, age_s: int = 0) -> bool:
