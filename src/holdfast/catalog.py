@@ -59,6 +59,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("plans", run_settings=("plan_first", "goal")),
     Shipped("hooks", settings=("hooks",)),
     Shipped("commands"),
+    Shipped("telemetry", settings=("telemetry.endpoint",)),
 )
 # Sources of logs that aren't conversations, so session lists and searches exclude them.
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)

@@ -36,6 +36,26 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ] = "text"
 
 
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[telemetry]: traces and metrics for an OpenTelemetry collector."""
+
+    endpoint: Annotated[
+        str,
+        doc("URL of a collector that accepts OTLP over HTTP. If empty, nothing is exported.", "url or empty"),
+    ] = ""
+    headers: Annotated[
+        dict[str, Secret], doc("Additional headers for every export, such as a key.", "header")
+    ] = {}
+    service_name: Annotated[str, doc("Name of this service in traces and metrics.", "name")] = "holdfast"
+    metrics_s: Annotated[
+        float, msgspec.Meta(ge=1, le=3600), doc("How often to export metrics, in seconds.")
+    ] = 30.0
+    content: Annotated[
+        bool,
+        doc("Whether traces contain messages, answers, and the arguments and results of tools."),
+    ] = False
+
+
 class PatienceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[targets.patience]: how many seconds each phase of an attempt can be silent; 0 means no limit."""
 
@@ -400,6 +420,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     server: ServerSettings = ServerSettings()
     log: LogSettings = LogSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
     web_search: WebSearchSettings = WebSearchSettings()

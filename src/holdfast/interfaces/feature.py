@@ -354,6 +354,9 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.
     work: str = ""
 
+    # The setting without which there's no work, such as "telemetry.endpoint". Empty: there always is.
+    work_needs: str = ""
+
     # Its fields of /health/detailed: `async (deps: RouteDeps) -> Mapping[str, Any]`.
     health: str = ""
 

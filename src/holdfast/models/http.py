@@ -81,6 +81,12 @@ class ModelHttp:
         self._stack.push_async_callback(self._fresh.close)
         return self
 
+    def trace(self, config: aiohttp.TraceConfig) -> None:
+        """Let the client call these for each request from now on, and change its headers."""
+        for session in (self._kept_alive, self._fresh):
+            assert session is not None, "it's opened first"
+            session.trace_configs.append(config)
+
     async def close(self) -> None:
         """End all connections."""
         await self._stack.aclose()

@@ -32,29 +32,29 @@ class MetricsRoutes:
     async def show(self, request: Request) -> Response:
         """GET /metrics."""
         del request
-        gauges = await self._now()
+        gauges = await measured(self._deps)
         text = await asyncio.to_thread(exposition, self._deps.metrics, gauges)
         return Response(text, media_type="text/plain; version=1.0.0")
 
-    async def _now(self) -> Mapping[str, tuple[str, float]]:
-        """Return gauges measured in the event loop."""
-        deps = self._deps
-        lag = deps.supervisor.lag
-        return {
-            "active_sessions": ("Sessions with something to run.", deps.supervisor.active),
-            "waiting_sessions": ("Sessions waiting for a slot.", deps.supervisor.waiting),
-            "open_streams": ("Open event streams.", len(deps.streams)),
-            "open_asks": (
-                "Pending approvals and questions.",
-                await deps.store.open_ask_count(),
-            ),
-            "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),
-            "event_loop_lag_worst_seconds": (
-                "The longest delay of the event loop in the last minute.",
-                lag.worst_s,
-            ),
-            "event_loop_tasks": ("Tasks in the event loop.", len(asyncio.all_tasks())),
-        }
+
+async def measured(deps: RouteDeps) -> Mapping[str, tuple[str, float]]:
+    """Return gauges measured in the event loop."""
+    lag = deps.supervisor.lag
+    return {
+        "active_sessions": ("Sessions with something to run.", deps.supervisor.active),
+        "waiting_sessions": ("Sessions waiting for a slot.", deps.supervisor.waiting),
+        "open_streams": ("Open event streams.", len(deps.streams)),
+        "open_asks": (
+            "Pending approvals and questions.",
+            await deps.store.open_ask_count(),
+        ),
+        "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),
+        "event_loop_lag_worst_seconds": (
+            "The longest delay of the event loop in the last minute.",
+            lag.worst_s,
+        ),
+        "event_loop_tasks": ("Tasks in the event loop.", len(asyncio.all_tasks())),
+    }
 
 
 def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
@@ -68,21 +68,26 @@ def endpoints(parts: RouteParts) -> Mapping[str, Endpoint]:
 _PREFIX = "holdfast_"
 
 
+def families(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> Iterator[Metric]:
+    """Yield all metrics but those of the process."""
+    about = {"version": __version__, "python": platform.python_version()}
+    yield InfoMetricFamily(f"{_PREFIX}build", "The Holdfast version.", value=about)
+    for name, (words, value) in gauges.items():
+        yield GaugeMetricFamily(_PREFIX + name, words, value=value)
+    yield from _runs(metrics)
+    yield from _models(metrics)
+    for feature in FEATURES.values():
+        if feature.metrics:
+            yield from feature.part(feature.metrics)(metrics)
+    yield _histogram("commit_seconds", "Time until events are on disk.", metrics.commit_s)
+
+
 def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> bytes:
     """Return the text. Reads files of the process, so run it in a thread."""
 
     class Collected:
         def collect(self) -> Iterator[Metric]:
-            about = {"version": __version__, "python": platform.python_version()}
-            yield InfoMetricFamily(f"{_PREFIX}build", "The Holdfast version.", value=about)
-            for name, (words, value) in gauges.items():
-                yield GaugeMetricFamily(_PREFIX + name, words, value=value)
-            yield from _runs(metrics)
-            yield from _models(metrics)
-            for feature in FEATURES.values():
-                if feature.metrics:
-                    yield from feature.part(feature.metrics)(metrics)
-            yield _histogram("commit_seconds", "Time until events are on disk.", metrics.commit_s)
+            return families(metrics, gauges)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected())

@@ -75,6 +75,8 @@ _CORS_EXPOSED = (
     b"X-Should-Retry, X-Holdfast-Epoch, X-Holdfast-Ignored, X-Request-Id, Request-Id"
 )
 _SESSION_KEY_CHARS_MAX = 256
+_CONTEXT_CHARS = 55  # of a trace's context in W3C's format
+_NO_CONTEXT: Mapping[str, str] = MappingProxyType({})
 AGAIN_S = 5  # after a 429 that doesn't say when
 
 _UNAUTHORIZED = Problem(
@@ -107,6 +109,7 @@ class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
     page: str
     session_key: str
     body_bytes: int
+    context: Mapping[str, str]  # of the caller's trace
     repeated: str  # one of them that was sent twice, so that a proxy in front may have read the other
 
 
@@ -179,7 +182,7 @@ class AccessMiddleware:
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
         request_id = b"req_%b%08x" % (self._incarnation, next(self._requests))
-        begin_work(request=request_id.decode())
+        begin_work(request=request_id.decode(), **asked.context)
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
@@ -408,13 +411,14 @@ def too_large(bytes_max: int) -> Problem:
 
 
 _API_KEYS = (b"x-api-key", b"api-key")
-# These decide who asks, what they can do, and which conversation or earlier request is meant.
+# These decide who asks, what they can do, and which conversation, earlier request or trace is meant.
 _DECIDING = frozenset(
     (
         b"host",
         b"origin",
         b"authorization",
         b"idempotency-key",
+        b"traceparent",
         b"x-holdfast-page",
         b"x-holdfast-chat-id",
         b"x-holdfast-user-id",
@@ -448,6 +452,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
                 repeated = name.decode()
             found[name] = text
     host = found.get(b"host", "").lower()
+    context = found.get(b"traceparent", "")
     return _AccessHeaders(
         host=host,
         origin=found.get(b"origin", ""),
@@ -457,6 +462,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
         page=found.get(b"x-holdfast-page", ""),
         session_key=found.get(b"x-hermes-session-key", "")[:_SESSION_KEY_CHARS_MAX],
         body_bytes=body_bytes,
+        context={"traceparent": context} if len(context) == _CONTEXT_CHARS else _NO_CONTEXT,
         repeated=repeated,
     )
 

@@ -1,0 +1,5 @@
+"""Telemetry: traces and metrics over OTLP, for OpenTelemetry collectors."""
+
+from holdfast.interfaces.feature import Feature
+
+FEATURE = Feature(name="telemetry", work="exporter:export_telemetry", work_needs="telemetry.endpoint")
