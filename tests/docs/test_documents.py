@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from docs.reading import DOCS, DOCUMENTS, ROOT, anchors, blocks, generator, links
 from holdfast.chaos import ChaosServer
@@ -96,3 +97,21 @@ def test_every_file_that_the_guide_to_the_tests_names_is_there() -> None:
     places = (ROOT, ROOT / "src" / "holdfast", tests, tests / "sabotage")
     assert len(named) > 20
     assert [name for name in named if not any(list(place.glob(name)) for place in places)] == []
+
+
+def test_the_recording_is_one_of_a_killed_program_that_continues() -> None:
+    """`scripts/recording.py` makes it from a real terminal. It has no script, and loads nothing."""
+    image = ET.fromstring((DOCS / "images" / "recording.svg").read_text("utf-8"))  # noqa: S314  # ours
+    frames = ["".join(frame.itertext()) for frame in image.iter("{http://www.w3.org/2000/svg}g")]
+    assert {element.tag.rpartition("}")[2] for element in image.iter()} <= {
+        "svg",
+        "rect",
+        "style",
+        "g",
+        "text",
+        "tspan",
+    }
+    killed = next(nth for nth, frame in enumerate(frames) if "Killed" in frame)
+    assert "10…" in frames[killed]
+    assert "20…" not in frames[killed]
+    assert "20…" in frames[-1]
