@@ -1,6 +1,8 @@
 """A backup is complete or absent, and restoring one never destroys data."""
 
 import asyncio
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from holdfast import events as e
 from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Settings
-from holdfast.features.backup.copies import BackupRefused, back_up, put_back
+from holdfast.features.backup.copies import BackupRefused, back_up, put_back, read_stream, write_stream
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
 from stores import SqliteStore
@@ -132,3 +134,23 @@ def test_a_spool_in_a_place_of_its_own_is_emptied_too(tmp_path: Path) -> None:
     _, old = put_back(own, tmp_path / "backup", on_progress=in_silence)
     assert list((tmp_path / "spool").iterdir()) == []
     assert (old / "spool" / "late").exists()
+
+
+def test_a_stream_is_a_backup_and_an_archive_of_anything_else_changes_nothing(tmp_path: Path) -> None:
+    """P11: names in it lead nowhere else."""
+    data = stored(tmp_path / "data", "first")
+    stream = io.BytesIO()
+    assert write_stream(data, stream, on_progress=in_silence).events == 1
+    other = stored(tmp_path / "other", "second")
+    bad = io.BytesIO()
+    with tarfile.open(fileobj=bad, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("../outside"), io.BytesIO())
+    for archive_bytes in (b"no archive", bad.getvalue(), stream.getvalue()[:2048]):
+        with pytest.raises((BackupRefused, JournalError)):
+            read_stream(other, io.BytesIO(archive_bytes), on_progress=in_silence)
+    assert sessions_in(tmp_path / "other") == [False, True]
+    assert not (tmp_path.parent / "outside").exists()
+    _, old = read_stream(other, io.BytesIO(stream.getvalue()), on_progress=in_silence)
+    assert sessions_in(tmp_path / "other") == [True, False]
+    assert sessions_in(old) == [False, True]
+    assert (tmp_path / "other" / "api-key").read_text() == "key of first"

@@ -1,6 +1,7 @@
 """The commands `holdfast backup` and `holdfast restore`."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from holdfast.cli.doctor.findings import counted
 from holdfast.cli.options import Config, DataDir
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.load import BadConfiguration, load_configuration
-from holdfast.features.backup.copies import BackupRefused, back_up, put_back
+from holdfast.features.backup.copies import BackupRefused, back_up, put_back, read_stream, write_stream
 from holdfast.host.lock import DirectoryBusy
 from holdfast.interfaces.journal import JournalError
 
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
     from holdfast.journal.sqlite.integrity import Checked
 
 
+STREAM = "-"
+
+
 def backup(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="New folder for the copy.")],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="New folder for the copy, or - for a tar archive on the output."),
+    ],
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -34,6 +41,12 @@ def backup(
     """
 
     def work(settings: "Settings") -> str:
+        if folder == STREAM:
+            if sys.stdout.isatty():
+                raise BackupRefused("the output is a terminal; redirect it to a file or a program")
+            checked = write_stream(settings, sys.stdout.buffer, on_progress=_in_silence)
+            echo_error(f"Copied and verified {_amount(checked)}")
+            return ""
         checked = back_up(settings, Path(folder).absolute(), on_progress=_in_silence)
         return f"Copied and verified {_amount(checked)}: {folder}"
 
@@ -41,7 +54,9 @@ def backup(
 
 
 def restore(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder that `holdfast backup` wrote.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder that `holdfast backup` wrote, or - for an archive.")
+    ],
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -52,7 +67,10 @@ def restore(
     """
 
     def work(settings: "Settings") -> str:
-        checked, old = put_back(settings, Path(folder).absolute(), on_progress=_in_silence)
+        if folder == STREAM:
+            checked, old = read_stream(settings, sys.stdin.buffer, on_progress=_in_silence)
+        else:
+            checked, old = put_back(settings, Path(folder).absolute(), on_progress=_in_silence)
         return f"Restored and verified {_amount(checked)}. The replaced data is in {old}"
 
     _finish(work, data_dir, config)
@@ -66,7 +84,8 @@ def _finish(work: "Callable[[Settings], str]", data_dir: str | None, config: str
     except (BackupRefused, BadConfiguration, DirectoryBusy, JournalError, OSError, apsw.Error) as error:
         echo_error(f"holdfast: {error}")
         raise typer.Exit(1) from error
-    echo(done)
+    if done:
+        echo(done)
 
 
 def _amount(checked: "Checked") -> str:

@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
 
 import apsw
 
@@ -71,6 +74,32 @@ def put_back(settings: Settings, source: Path, *, on_progress: Progress) -> tupl
             path.rename(data / path.name)
         staged.rmdir()
     return checked, old
+
+
+def write_stream(settings: Settings, stream: IO[bytes], *, on_progress: Progress) -> Checked:
+    """Write a verified copy as a tar archive. Nothing is written before it's verified."""
+    with TemporaryDirectory(prefix="holdfast-backup-") as name:
+        copy = Path(name) / "backup"
+        checked = back_up(settings, copy, on_progress=on_progress)
+        with tarfile.open(fileobj=stream, mode="w|") as archive:
+            archive.add(copy, arcname=".")
+    return checked
+
+
+def read_stream(settings: Settings, stream: IO[bytes], *, on_progress: Progress) -> tuple[Checked, Path]:
+    """Restore an archive that `write_stream` wrote, like `put_back`."""
+    with TemporaryDirectory(prefix="holdfast-restore-") as name:
+        copy = Path(name)
+        try:
+            with tarfile.open(fileobj=stream, mode="r|*") as archive:
+                for member in archive:
+                    # The name could lead elsewhere, and a link could make a later name do so.
+                    if not (member.isfile() or member.isdir()) or {"..", "/"} & {*Path(member.name).parts}:
+                        raise BackupRefused(f"{member.name!r} in the archive isn't part of a backup")
+                    archive.extract(member, copy, set_attrs=False)
+        except tarfile.TarError as error:
+            raise BackupRefused(f"the input isn't an archive of a backup: {error}") from error
+        return put_back(settings, copy, on_progress=on_progress)
 
 
 def _copy_all(source: Path, target: Path) -> None:
