@@ -19,10 +19,9 @@ from holdfast.features.telemetry.otlp import METRICS, TRACES, metrics_body, reso
 from holdfast.features.telemetry.spans import Spans, TraceSpan
 from holdfast.host.runtime import Runtime
 from holdfast.interfaces.ids import current_ids
-from holdfast.interfaces.journal import StoreHooks
+from holdfast.interfaces.journal import JournalError, StoreHooks
 from holdfast.server.deps import RouteDeps
-from holdfast.server.metrics import families
-from holdfast.server.metrics import measured
+from holdfast.server.metrics import families, measured
 
 _log = logging.getLogger(__name__)
 SPANS_MAX = 10_000  # that wait for a collector; after that, the oldest are dropped
@@ -113,7 +112,10 @@ class Exporter:
         def after_commit(events: Sequence[Event], seconds: float) -> None:
             if after is not None:
                 after(events, seconds)
-            self.spans.add(events, seconds, time.time_ns())
+            try:
+                self.spans.add(events, seconds, time.time_ns())
+            except Exception as error:  # noqa: BLE001  # the events are on disk, and their run continues
+                _log.error("some events aren't traced, because of a bug in Holdfast", exc_info=error)
 
         return StoreHooks(before_append, after_commit)
 
@@ -145,7 +147,10 @@ class Exporter:
                 return
 
     async def _export_metrics(self, http: aiohttp.ClientSession) -> None:
-        gauges = await measured(self._deps)
+        try:
+            gauges = await measured(self._deps)
+        except JournalError:
+            return  # the store can't be read now, which the log reports
         await self._posted(http, METRICS, await asyncio.to_thread(self._metrics, gauges))
 
     def _metrics(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:

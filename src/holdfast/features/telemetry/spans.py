@@ -17,6 +17,7 @@ Kind: TypeAlias = Literal["internal", "client"]
 MS_NS = 1_000_000
 CONTENT_CHARS_MAX = 16_384
 COMMIT_S = 0.01  # quicker commits have no span; the histogram has all
+RUNS_MAX = 10_000  # that are open
 TEXTS_MAX = 1_000  # of messages that no run has received yet
 FAILED = frozenset({"failed", "interrupted"})
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
@@ -120,6 +121,7 @@ class Spans:
         root = TraceSpan(trace_id, _id(run_id, 16), parent_id, names.INVOKE_AGENT, begin_ns, run_id=run_id)
         root.attributes = {names.OPERATION_NAME: names.INVOKE_AGENT, "holdfast.run.id": run_id}
         self._runs[run_id] = run = _OpenRun(root)
+        _trim(self._runs, RUNS_MAX)  # another server may have continued the oldest
         return run
 
     def begun(self, event: e.RunStarted) -> None:
@@ -287,8 +289,8 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()[: 2 * CONTENT_CHARS_MAX]
 
 
-def _trim(known: dict[str, Any]) -> None:
-    while len(known) > TEXTS_MAX:
+def _trim(known: dict[str, Any], most: int = TEXTS_MAX) -> None:
+    while len(known) > most:
         del known[next(iter(known))]
 
 
