@@ -148,8 +148,40 @@ OF_ADA = (
 )
 
 
+async def check_prefixes(server: Program) -> None:
+    """Each profile has its key, and one that can't start doesn't hinder the others."""
+    for key in ("bob", ""):
+        headers = {"Authorization": f"Bearer {KEYS[key]}"}
+        assert (await server.call("GET", "/p/ada/api/sessions", headers=headers))[0] == 401
+    assert (await call(server, "", "GET", "/p/default/v1/models"))[0] == 200
+    status, refused = await call(server, "", "GET", "/p/eve/v1/models")
+    assert (status, refused["error"]["code"]) == (404, "profile_not_found")
+
+    status, refused = await call(server, "", "GET", "/p/dan/v1/models")
+    assert (status, refused["error"]["code"]) == (503, "profile_not_ready")
+    (failing,) = (await call(server, "", "GET", "/health/detailed"))[1]["failing_tasks"]
+    assert failing["name"] == "profile dan"
+    assert "server.prot is not a setting" in failing["error"]
+
+
+async def check_models(server: Program, chaos: ChaosServer) -> None:
+    """A key that can do everything reaches a profile by its name as a model."""
+    _, key = await call(server, "", "POST", "/api/keys", {"name": "chatting", "scopes": ["chat"]})
+    asked = {"model": "ada", "messages": [{"role": "user", "content": "hi"}]}
+    chatting = {"Authorization": f"Bearer {key['key']}"}
+    status, refused = await server.call("POST", "/v1/chat/completions", asked, headers=chatting)
+    assert (status, refused["error"]["code"]) == (403, "profile_not_allowed")
+    status, answer = await call(server, "", "POST", "/v1/chat/completions", asked)
+    assert (status, answer["model"]) == (200, "model-of-ada")
+    assert "Ada likes oolong." in told(chaos)
+    _, listed = await call(server, "", "GET", "/api/sessions?all=true")
+    assert [one["preview"] for one in listed["data"]] == ["act"]
+
+
 async def test_nothing_of_a_profile_is_in_another_scope(home: Path, tmp_path: Path) -> None:
     """P11, P13: sessions, runs, memory, skills, agents, grants, triggers, keys and targets."""
+    (home / "profiles" / "dan").mkdir()
+    (home / "profiles" / "dan" / "holdfast.toml").write_text("[server]\nprot = 1\n")
     async with ChaosServer(choose=script) as chaos, serving(home, tmp_path, chaos.base_url) as server:
         run = await ran(server, "ada", "the xylophone", session_id="s")
         assert (run["output"], run["model"]) == ("ok", "model-of-ada")
@@ -185,24 +217,8 @@ async def test_nothing_of_a_profile_is_in_another_scope(home: Path, tmp_path: Pa
             sent = told(chaos)
             assert ("You are bob." in sent) == (scope == "bob")
             assert [word for word in (*OF_ADA, "You are ada.") if word in sent] == []
-
-        for key in ("bob", ""):
-            headers = {"Authorization": f"Bearer {KEYS[key]}"}
-            assert (await server.call("GET", "/p/ada/api/sessions", headers=headers))[0] == 401
-        assert (await call(server, "", "GET", "/p/default/v1/models"))[0] == 200
-        status, refused = await call(server, "", "GET", "/p/eve/v1/models")
-        assert (status, refused["error"]["code"]) == (404, "profile_not_found")
-
-        _, key = await call(server, "", "POST", "/api/keys", {"name": "chatting", "scopes": ["chat"]})
-        asked = {"model": "ada", "messages": [{"role": "user", "content": "hi"}]}
-        chatting = {"Authorization": f"Bearer {key['key']}"}
-        status, refused = await server.call("POST", "/v1/chat/completions", asked, headers=chatting)
-        assert (status, refused["error"]["code"]) == (403, "profile_not_allowed")
-        status, answer = await call(server, "", "POST", "/v1/chat/completions", asked)
-        assert (status, answer["model"]) == (200, "model-of-ada")
-        assert "Ada likes oolong." in told(chaos)
-        _, listed = await call(server, "", "GET", "/api/sessions?all=true")
-        assert [one["preview"] for one in listed["data"]] == ["act"]
+        await check_prefixes(server)
+        await check_models(server, chaos)
 
 
 async def said(folder: Path, *words: str) -> str:
