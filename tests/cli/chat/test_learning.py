@@ -39,7 +39,7 @@ async def test_a_proposal_is_seen_whole_and_accepted_or_rejected_by_its_number(t
             await window.until("Accepted: likes tea")
             await window.say("/memory")
             screen = await window.until("# About you")
-            await window.say("/new")
+            await window.say("/clear")  # its name elsewhere
             await window.say("hello")
             await window.until("hello again")
             await window.say("##likes coffee")

@@ -47,6 +47,8 @@ async def test_a_mode_and_an_effort_are_options_and_commands(tmp_path: Path) -> 
             await window.until("mode plan · effort low")
             await window.say("hi")
             await answered(window, "one")
+            await window.say("/effort very high")
+            await window.until("Add one word")
             await window.say("/effort high")
             await window.until("effort high")
             await window.say("hi")

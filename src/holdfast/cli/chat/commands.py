@@ -5,10 +5,12 @@ Files that a person attaches to the next message.
 
 import asyncio
 import mimetypes
+import re
 import secrets
 import time
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast.api.sessions import SessionShown
@@ -83,7 +85,7 @@ COMMANDS = (
     (COMPACT, "summarize the conversation for the model; add what to keep"),
     ("/context", "show what the model sees; pin N or last, unpin N, show N, revert N"),
     ("/mode", "show the permission modes, or set one by NAME"),
-    ("/effort", "set the reasoning effort of the next messages: low, medium, high, …; off"),
+    ("/effort", "choose the reasoning effort of the next messages, or set it: low, medium, high, …; off"),
     ("/model", "choose the model for the next messages, or set it by NAME"),
     ("/attach", "FILE: attach it to the next message; alone, list attachments; clear"),
     ("/sessions", "choose a session, or switch to an ID"),
@@ -101,10 +103,24 @@ _MARKS = frozenset(name for name, _ in COMMANDS if len(name) == 1)
 # The text after these is shown as a message.
 _SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"], [COMMAND_MARK])
 SESSIONS_SHOWN = 100
+EFFORTS = ("minimal", "low", "medium", "high", "max")
+_EFFORT = re.compile(r"[a-z0-9]{1,16}")
+# Names in other agents.
+_ALIASES: "Mapping[str, str]" = MappingProxyType(
+    {
+        "/clear": "/new",
+        "/resume": "/sessions",
+        "/permissions": "/mode",
+        "/approvals": "/mode",
+        "/tokens": "/cost",
+        "/usage": "/cost",
+    }
+)
 KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line; also \\ before Enter"),
     ("Tab, @", "complete a command; name a file"),
+    ("@AGENT", "at the start: send the message to a named agent"),
     ("Shift-Tab", "switch to the next permission mode"),
     ("↑ ↓, Ctrl-R", "earlier messages; search them"),
     ("Esc Esc", "stop the run; then, edit your last message"),
@@ -156,6 +172,7 @@ class Commands:
             return False
         if word not in self._known and await self._user_command(word[1:], rest.strip()):
             return True
+        word = _ALIASES.get(word, word)
         meant = [word] if word in self._known else [name for name, _ in COMMANDS if name.startswith(word)]
         if not (meant in _SENDING and _is_message(rest)):
             await self._chat.prompt.print(person_text(self._chat.style, line))
@@ -257,8 +274,14 @@ class Commands:
 
     async def _effort(self, level: str) -> None:
         chat = self._chat
-        if level:
-            chat.effort = "" if level == "off" else level
+        if not level:
+            rows = [PickerRow(f"/effort {one}", one, "") for one in (*EFFORTS, "off")]
+            chat.prompt.pick(Picker("Reasoning effort", rows))
+            return
+        if not _EFFORT.fullmatch(level):
+            await self._say("Add one word: /effort low, medium, high, another level of your model, or off")
+            return
+        chat.effort = "" if level == "off" else level
         await self._say(
             f"Reasoning effort of your next messages: {safe_line(chat.effort, 20) or 'the default'}."
         )
