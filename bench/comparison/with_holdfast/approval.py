@@ -10,7 +10,7 @@ async def pay(cents: int) -> str:
 
 
 async def decide(approval: PendingApproval) -> bool | Deny:
-    return '"cents":5}' in approval.action.summary or Deny("Too much.")
+    return approval.arguments["cents"] == 5 or Deny("Too much.")
 
 
 print(Agent("openai:gpt-5", tools=[pay], on_approval=decide).run_sync("Pay the bills").output)
