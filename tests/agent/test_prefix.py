@@ -117,7 +117,9 @@ async def lives(wire: Wire, seed: int, tmp_path: Path) -> list[str]:
                 "workspace": tmp_path,
             }
             with suppress(Crashed, JournalError, BaseExceptionGroup):
-                async with process(chaos, tools, store=store, wire=wire, **facts) as world:
+                async with process(
+                    chaos, tools, Effect("shell", []), store=store, wire=wire, **facts
+                ) as world:
                     used = asyncio.create_task(use(world, random, calls_left))
                     dead = asyncio.create_task(died.wait())
                     await asyncio.wait({used, dead}, return_when=asyncio.FIRST_COMPLETED)
@@ -138,7 +140,8 @@ async def shortened_lives(wire: Wire, seed: int, tmp_path: Path) -> tuple[list[s
 
     async with ChaosServer(choose=script) as chaos:
         facts: dict[str, Any] = {"prompt": "BASE", "workspace": tmp_path, "context_window": 3_000}
-        async with process(chaos, Long("look", [], LOOK), wire=wire, **facts) as world:
+        tools = (Long("look", [], LOOK), Effect("shell", []))
+        async with process(chaos, *tools, wire=wire, **facts) as world:
             for _ in range(3):
                 await use(world, random, calls_left)
             log = await world.log("s")
@@ -163,13 +166,16 @@ async def use(world: World, random: Random, calls_left: list[int]) -> None:
         if open_runs:
             await ended(world, "s", runs=open_runs)
         calls_left[0] = 4
+        if random.random() < 0.2:
+            await send(world, "!make", purpose="command", command="make")
+            open_runs += 1
         await send(world, f"do something {random.random()}, and look at @AGENTS.md")
         await ended(world, "s", runs=open_runs + 1)
 
 
 @on_each_wire
 async def test_each_request_is_a_prefix_of_the_next_one(wire: Wire, tmp_path: Path) -> None:
-    """Over random sessions: tools, cut and failed answers, a crash, other nodes, new instructions."""
+    """Random sessions: tools, commands, cut and failed answers, a crash, other nodes, new instructions."""
     for seed in SEEDS:
         folder = tmp_path / wire / str(seed)
         await asyncio.to_thread(folder.mkdir, parents=True)

@@ -9,6 +9,7 @@ from folds.live_line_states import ROWS, RUN, Row
 from holdfast import events as e
 from holdfast.codec import TYPES
 from holdfast.events import RunEvent
+from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.undo.events import SnapshotTaken
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
@@ -24,6 +25,8 @@ QUIET = {
     SnapshotTaken,
     PlanUpdated,
     GoalContinued,
+    HookStarted,
+    HookEnded,
     e.ChildStarted,
     e.ContextRead,
     e.ContextSet,

@@ -11,6 +11,7 @@ from holdfast.codec import TYPES, encode, type_of
 from holdfast.features.automations.events import (
     TriggerDue,
 )
+from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.undo.events import SnapshotTaken
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
@@ -149,6 +150,8 @@ NEXT: tuple[e.Event, ...] = (
     e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
     PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
     GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
+    HookStarted(at_ms=9, run_id="r1", hook_call_id="h1", hook="lint", on="run_end"),
+    HookEnded(at_ms=9, run_id="r1", hook_call_id="h1", hook="lint", outcome="finished"),
     msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
     *(CHILD_ASKED, CHILD_ASK_SETTLED, CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
     e.ContextRead(at_ms=9, run_id="r1", sources=()),

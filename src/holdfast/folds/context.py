@@ -361,6 +361,30 @@ def _asked_before(call: HistoryToolCall) -> AskedTool:
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:
     """User messages where they were taken up; each complete answer, directly followed by its tool results."""
+    order = _in_order(transcript, entries)
+    stretches: list[list[Message]] = []
+    answered: set[str] = set()
+    last_noted: dict[str, int] = {}  # the last note of each run, among the stretches
+    for item in reversed(order):
+        if isinstance(item, Person):
+            stretches.append([UserMessage(item.message.text, item.message.parts)])
+            why = "" if item.run_id in answered else _why_unanswered(transcript.runs[item.run_id])
+            if why:
+                # After the run's notes, so that its requests are still the beginning of later ones.
+                at = last_noted.get(item.run_id, len(stretches) - 1)
+                stretches[at] = [_with_text(stretches[at][0], why)]
+                answered.add(item.run_id)
+        elif isinstance(item, Notice):
+            last_noted.setdefault(item.run_id, len(stretches))
+            stretches.append([UserMessage(item.told)])
+        elif stretch := _answer_messages(transcript, item):
+            stretches.append(stretch)
+            answered.add(item.run_id)
+    return [message for stretch in reversed(stretches) for message in stretch]
+
+
+def _in_order(transcript: Transcript, entries: Iterable[Entry]) -> list[Person | Notice | _Answer]:
+    """What people said, notes, and answers with all their entries."""
     order: list[Person | Notice | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
@@ -374,18 +398,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
                 answers[call] = _Answer(entry.run_id)
                 order.append(answers[call])
             _add(answers[call], entry, run=transcript.runs[entry.run_id])
-    stretches: list[list[Message]] = []
-    answered: set[str] = set()
-    for item in reversed(order):
-        if isinstance(item, Person):
-            run = transcript.runs[item.run_id]
-            stretches.append([_said_by(item, run if item.run_id not in answered else None)])
-        elif isinstance(item, Notice):
-            stretches.append([UserMessage(item.told)])
-        elif stretch := _answer_messages(transcript, item):
-            stretches.append(stretch)
-            answered.add(item.run_id)
-    return [message for stretch in reversed(stretches) for message in stretch]
+    return order
 
 
 def _precedes(transcript: Transcript, notice: Notice, order: Sequence[Person | Notice | _Answer]) -> bool:
@@ -397,19 +410,22 @@ def _precedes(transcript: Transcript, notice: Notice, order: Sequence[Person | N
     return isinstance(noted, ContextNoted) and noted.message_id == last.message.message_id
 
 
-def _said_by(person: Person, silent: RunView | None) -> UserMessage:
-    """The person's message; `silent` is the run that ended without a word after it, if one did.
+def _why_unanswered(run: RunView) -> str:
+    """Return a note about the messages of a run that ended without a word after them; empty if it didn't.
 
     Without the note, the model would take two requests in a row for one, however long ago the first was given
     up.
     """
-    text, parts = person.message.text, person.message.parts
-    ending = silent.ending if silent is not None else None
-    why = _WHY_UNANSWERED.get(ending.outcome) if ending is not None else None
-    if ending is None or why is None:
-        return UserMessage(text, parts)
-    when = datetime.fromtimestamp(ending.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
-    return UserMessage(text, (*parts, TextPart(UNANSWERED.format(why=why, when=when))))
+    why = _WHY_UNANSWERED.get(run.ending.outcome) if run.ending is not None else None
+    if run.ending is None or why is None:
+        return ""
+    when = datetime.fromtimestamp(run.ending.at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M")
+    return UNANSWERED.format(why=why, when=when)
+
+
+def _with_text(message: Message, text: str) -> UserMessage:
+    assert isinstance(message, UserMessage), "a person's message, or a note"
+    return UserMessage(message.text, (*message.parts, TextPart(text)))
 
 
 def _add(answer: _Answer, entry: Text | Thinking | ToolCard, *, run: RunView) -> None:
