@@ -55,8 +55,12 @@ def _of_run(one: RunView, run: RunView) -> Iterator[str]:
 def _is_own_result(card: ToolCard, session: Session, transcript: Transcript) -> bool:
     """Whether the result has fixed words of ours alone; what someone answered to an ask is their words."""
     asks = transcript.runs[card.run_id].asks.values()
-    tool = session.runs[card.run_id].tools[card.tool_call_id].own_tool
-    return tool in _OWN_RESULTS and all(ask.tool_call_id != card.tool_call_id for ask in asks)
+    call = session.runs[card.run_id].tools.get(card.tool_call_id)  # None if its id was used again
+    return (
+        call is not None
+        and call.own_tool in _OWN_RESULTS
+        and all(ask.tool_call_id != card.tool_call_id for ask in asks)
+    )
 
 
 def _of_entry(entry: Entry, session: Session, transcript: Transcript, run: RunView) -> Iterator[str]:
