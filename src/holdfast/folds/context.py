@@ -384,7 +384,7 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
 
 
 def _in_order(transcript: Transcript, entries: Iterable[Entry]) -> list[Person | Notice | _Answer]:
-    """What people said, notes, and answers with all their entries."""
+    """Messages of people, notes, and answers with all their entries."""
     order: list[Person | Notice | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
