@@ -4,14 +4,18 @@ import asyncio
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import apsw
+import asyncpg
 import pytest
 
 from cli.make_old_data import OLD_DATA, shown_by
 from forked import fork
 from holdfast.chaos import ChaosServer, Say
+from holdfast.cli.stores.check import check
+from holdfast.cli.stores.copy import copy_store
 from runner.program import configure, program
 
 RELEASES = sorted(path.name.removesuffix(".tar.xz") for path in OLD_DATA.glob("*.tar.xz"))
@@ -85,3 +89,32 @@ async def test_store_check_finds_each_kind_of_fault_and_says_how_to_repair_it(tm
     for fault in ("seq 5 is missing before it", "not the one that was written", "can't be applied", "blob"):
         assert fault in said, said
     assert "How to repair the store" in said
+
+
+def tamper(dsn: str, *statements: str) -> None:
+    async def work() -> None:
+        connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
+        connection = await connect(dsn)
+        for statement in statements:
+            await connection.execute(statement)
+        await connection.close()
+
+    asyncio.run(work())
+
+
+def test_a_database_is_checked_in_the_same_way(
+    new_postgres_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P1: after a copy of a release's data to it."""
+    data = unpack(RELEASES[0], tmp_path)
+    assert copy_store(str(data), new_postgres_dsn) == 0
+    (tmp_path / "holdfast.toml").write_text(f'[server]\nstore = "{new_postgres_dsn}"\n')
+    flags = {"config": str(tmp_path / "holdfast.toml")}
+    assert check(flags) == 0
+    assert "read and applied" in capsys.readouterr().out
+    tamper(new_postgres_dsn, "DELETE FROM events WHERE session = 1 AND seq = 5")
+    assert check(flags) == 1
+    assert "seq 5 is missing before it" in capsys.readouterr().out
+    tamper(new_postgres_dsn, "UPDATE events SET body = '{}' WHERE session = 2 AND seq = 3")
+    assert check(flags) == 1
+    assert "not the one that was written" in " ".join(capsys.readouterr().out.split())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import apsw
 from msgspec import Struct
@@ -23,6 +24,9 @@ from holdfast.journal.copying.sides import CopyRefused
 from holdfast.journal.sqlite.connection import open_for_reading
 from holdfast.journal.sqlite.integrity import Checked, check_store
 from holdfast.journal.sqlite.queries import migrations
+
+if TYPE_CHECKING:
+    from holdfast.journal.copying.postgres_side import PostgresSource
 
 OK, FAILED = 0, 1
 REPAIR = """
@@ -135,27 +139,40 @@ async def _check_database(settings: Settings) -> Checked:
         spans = {(row[0], row[1]): row[2] async for rows in source.rows("spans") for row in rows}
         sessions = [(row[0], row[1]) async for rows in source.rows("sessions") for row in rows]
         for key, session_id in sessions:
-            after, expected = 0, 1
-            while records := await source.log(key, session_id, after=after):
-                for record in records:
-                    place = f"session {session_id} seq {record.seq}"
-                    if record.seq != expected:
-                        checked.fault(place, f"seq {expected} is missing before it")
-                    if why := reader.fault_of(record):
-                        checked.fault(place, why)
-                    expected = record.seq + spans.get((key, record.seq), 1)
-                    checked.events += 1
-                after = records[-1].seq
+            try:
+                await _check_log(source, key, session_id, spans=spans, checked=checked, reader=reader)
+            except StoreDamaged as error:
+                checked.faults.append(str(error))
         named = {row[0] async for rows in source.rows("blob_refs") for row in rows}
         for name in sorted(named):
             checked.blobs += 1
             if await source.blob(name) is None:
                 checked.fault(f"blob {name}", "it is missing")
-    except StoreDamaged as error:
-        checked.faults.append(str(error))
     finally:
         await source.close()
     return checked
+
+
+async def _check_log(
+    source: "PostgresSource",
+    key: int,
+    session_id: str,
+    *,
+    spans: Mapping[tuple[int, int], int],
+    checked: Checked,
+    reader: LogReader,
+) -> None:
+    """Check one log; raises StoreDamaged at an event that was changed."""
+    after, expected = 0, 1
+    while records := await source.log(key, session_id, after=after):
+        for record in records:
+            place = f"session {session_id} seq {record.seq}"
+            if record.seq != expected:
+                checked.fault(place, f"seq {expected} is missing before it")
+            checked.fault(place, reader.fault_of(record))
+            expected = record.seq + spans.get((key, record.seq), 1)
+            checked.events += 1
+        after = records[-1].seq
 
 
 def _report(checked: Checked, place: str) -> int:
