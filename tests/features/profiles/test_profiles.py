@@ -230,7 +230,7 @@ async def said(folder: Path, *words: str) -> str:
 
 
 async def test_a_profile_is_chosen_on_the_command_line_and_survives_a_crash(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: the run continues in its profile."""
     gate = Gate()
@@ -255,3 +255,8 @@ async def test_a_profile_is_chosen_on_the_command_line_and_survives_a_crash(
     checked = await said(tmp_path, "-p", "eve", "config", "check")
     assert f'data_dir = "{tmp_path}/.local/share/holdfast/profiles/eve"' in checked
     assert 'identity = "file:soul.md"' in checked
+    monkeypatch.setenv("HOLDFAST_PROFILE", "eve")
+    assert f'data_dir = "{tmp_path}/.local/share/holdfast/profiles/eve"' in await said(
+        tmp_path, "config", "check"
+    )
+    assert "/profiles/" not in await said(tmp_path, "-p", "default", "config", "check")

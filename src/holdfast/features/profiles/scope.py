@@ -62,6 +62,11 @@ def main_data_dir() -> Path:
 def choose(name: str) -> None:
     """Make this process work for the profile. Raises BadConfiguration if there is none. Blocks."""
     if name == MAIN:
+        chosen = (
+            (PROFILE, CONFIG, f"{PREFIX}DATA_DIR") if own_environ().get(PROFILE, MAIN) != MAIN else (PROFILE,)
+        )
+        for variable in chosen:  # as a process that works for a profile has them
+            os.environ.pop(variable, None)  # noqa: TID251  # this is the edge
         return
     known = profile_names()
     if name not in known:
