@@ -96,7 +96,7 @@ async def drive(url: str, folder: Path) -> int:
     patience = McpPatience(backoff_first_s=0.2)
     sign_ins = 0
     async with McpServers([config], environment={}, patience=patience, place=place) as servers:
-        await servers.settled(within_s=20)
+        await servers.tried_once(within_s=20)
         if "mcp-sign-in" in servers.status()[0].why:
             sign_ins += 1
             await sign_in(config, place=place, person=Browser(), within_s=20)

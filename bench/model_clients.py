@@ -89,7 +89,7 @@ class Ear:
     async def room(self) -> None:
         """See Voice."""
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """See Voice."""
 
     def now_ms(self) -> int:
@@ -196,7 +196,7 @@ class Clients:
         fence = await store.claim(session_id)
         async with RunLog(store, clock, run=(session_id, f"r{number}"), fence=fence) as log:
             await self._call(wire, what, log)
-            await log.settled()
+            await log.flush()
 
 
 @asynccontextmanager

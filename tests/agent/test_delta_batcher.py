@@ -82,9 +82,9 @@ async def test_all_runs_of_a_process_share_the_beat() -> None:
         owner = world.supervisor.owner("other")
         assert owner is not None
         log = owner.logs[run_id]
-        await log.settled()
+        await log.flush()
         again.open()
-        while log.is_settled and len(await said(world, "other")) == 1:  # noqa: ASYNC110  # it rings no bell
+        while log.is_flushed and len(await said(world, "other")) == 1:  # noqa: ASYNC110  # it rings no bell
             await asyncio.sleep(0)
         last.open()
         await world.until("other", e.RunEnded)
@@ -116,7 +116,7 @@ async def test_only_deltas_behind_the_first_wait_and_nothing_waits_behind_them()
         log.say(2, "again")
         await anext(following)
         log.say(2, " and again")
-        await log.settled()
+        await log.flush()
         assert await store.last_seq("s") == 6
     await store.close()
 
@@ -139,9 +139,9 @@ async def test_a_text_that_came_at_once_is_written_with_what_follows_or_after_a_
             for _ in range(10):
                 await asyncio.sleep(0)
             assert await store.last_seq("s") == before
-            assert not log.is_settled
+            assert not log.is_flushed
             end()
-            await log.settled()
+            await log.flush()
             assert [type(one.event) for one in await anext(following)][:2] == [e.TextDelta, e.TextDone]
         log.batcher = DeltaBatcher(beat_s=0.0)
         log.say(log.next_segment(), "hi")
@@ -165,7 +165,7 @@ async def test_the_start_of_a_call_is_written_with_its_first_words_or_after_a_be
         log.say(1, "hello")
         assert [type(record.event) for record in await anext(following)] == [e.CallStarted, e.TextDelta]
         log.emit(started)
-        await log.settled()
+        await log.flush()
         assert [type(record.event) for record in await anext(following)] == [e.CallStarted]
         log.batcher = DeltaBatcher(beat_s=0.0)
         log.emit(started)

@@ -59,7 +59,7 @@ async def test_an_ending_that_is_interrupted_while_it_waits_leaves_nothing_unsai
         ending.cancel()
         await asyncio.wait([ending])
         store.gate.set()
-        await log.settled()
+        await log.flush()
     assert store.kinds == [["TextDelta"], ["TextDelta"]]
 
 
@@ -72,4 +72,4 @@ async def test_an_ending_that_is_interrupted_while_it_is_written_holds_nobody_up
         await store.until_asked()
         ending.cancel()
         await asyncio.wait([ending])
-        await log.settled()  # returning is the proof
+        await log.flush()  # returning is the proof

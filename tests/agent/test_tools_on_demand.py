@@ -21,7 +21,7 @@ from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.patches import ApplyPatch
 from holdfast.tools.files.read_file import ReadFile
-from holdfast.tools.on_demand import declared, found, listed, with_finder
+from holdfast.tools.on_demand import declared, listed, matching_tools, with_finder
 from holdfast.tools.read_result import NO_OUTPUT, ReadResult
 from holdfast.tools.recall import SearchSessions
 from holdfast.tools.registry import Registry
@@ -236,14 +236,14 @@ async def test_a_client_that_brings_a_tool_of_that_name_gets_everything_declared
 
 def test_tools_are_ranked_by_name_then_description_and_named_if_none_fits() -> None:
     specs = [SearchSessions.spec, ShellKill.spec, spec("mcp__git__log", "History."), spec("other", "Old.")]
-    assert found(specs, "schedules sessions").text.startswith('{"name":"search_sessions"')
-    assert found(specs, "stop process").text.startswith('{"name":"shell_kill"')
-    nothing = found(specs, "zebra")
+    assert matching_tools(specs, "schedules sessions").text.startswith('{"name":"search_sessions"')
+    assert matching_tools(specs, "stop process").text.startswith('{"name":"shell_kill"')
+    nothing = matching_tools(specs, "zebra")
     assert not nothing.ok
     assert nothing.text.splitlines()[-1] == "other: Old."
     assert listed(specs) == "mcp__git__* (1), other, search_sessions, shell_kill"
     big = [spec(f"big_{n}", "x" * 9_000) for n in range(9)]
-    assert found(big, "big").text.splitlines()[-1].startswith("Also: big_1, big_2")
+    assert matching_tools(big, "big").text.splitlines()[-1].startswith("Also: big_1, big_2")
 
 
 def spec(name: str, description: str) -> ToolSpec:

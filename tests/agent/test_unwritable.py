@@ -157,10 +157,10 @@ async def test_what_is_said_behind_it_does_not_hold_up_the_ending() -> None:
     async with RunLog(store, SystemClock(), run=("s", "r"), fence=await store.claim("s")) as log:
         log.emit(spoken)
         with pytest.raises(Unwritable):
-            await log.settled()
+            await log.flush()
         log.emit(spoken)
         await asyncio.sleep(0)  # its write finds that nothing is taken
         log.drop_unwritable()
         log.emit(spoken)
-        await log.settled()
+        await log.flush()
     assert [record.event for record in await store.read("s")][1:] == [spoken]

@@ -15,7 +15,7 @@ from holdfast.features.plans.events import PlanUpdated
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts
 from holdfast.folds.context import context_for
-from holdfast.folds.entries import shown
+from holdfast.folds.entries import entry_json
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, interruption_text, output
@@ -100,7 +100,7 @@ def _session_picture(session: Session) -> dict[str, Any]:
 def _transcript_picture(transcript: Transcript) -> dict[str, Any]:
     plans = [(seq, event.steps) for seq, event in transcript.kept if isinstance(event, PlanUpdated)]
     return {
-        "entries": [shown(entry) for entry in transcript.entries],
+        "entries": [entry_json(entry) for entry in transcript.entries],
         "waiting": [message.message_id for message in transcript.inbox.waiting()],
         "outputs": {run_id: output(transcript, run_id) for run_id in transcript.runs},
         "marks": {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.folds.entries import TOOL_OUTPUT_CHARS_MAX, Ending, Notice, Text, shown
+from holdfast.folds.entries import TOOL_OUTPUT_CHARS_MAX, Ending, Notice, Text, entry_json
 from holdfast.folds.run_view import RejectedAnswer
 from holdfast.folds.transcript import LOST, RECOVERED, Transcript, apply, fold, interruption_text, output
 from holdfast.values import Action, HistoryMessage
@@ -26,7 +26,7 @@ def test_any_log_folds_and_an_entry_stays_unless_the_log_takes_it_back(log: Log)
         )
         if not isinstance(event, takes_back):
             assert transcript.entries[: len(before)] == before
-        assert all(shown(entry)["kind"] == entry.kind for entry in transcript.entries[len(before) :])
+        assert all(entry_json(entry)["kind"] == entry.kind for entry in transcript.entries[len(before) :])
     assert transcript == fold(log)
 
 
@@ -333,7 +333,7 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
     card = fold(scene.log).runs["r1"].tools["t1"]
     assert card.output == ("x" * 7_001 + "\n")[-(TOOL_OUTPUT_CHARS_MAX % 7_002) :] + ("x" * 7_001 + "\n") * 9
     assert len(card.output) == TOOL_OUTPUT_CHARS_MAX
-    assert shown(card)["output_chars"] == 40 * 7_002
+    assert entry_json(card)["output_chars"] == 40 * 7_002
 
 
 def test_events_about_what_was_never_seen_change_nothing() -> None:

@@ -70,7 +70,7 @@ async def check_the_start_of_an_attempt_is_in_front_of_its_output(kind: type[Run
     async with await run_log(store, clock, kind=kind) as log:
         _start_call(log)
         log.say(1, "hello")
-        await log.settled()
+        await log.flush()
     assert _kinds_and_text(store)[0] == ["CallStarted", "AttemptStarted", "TextDelta"]
 
 
@@ -85,7 +85,7 @@ async def check_a_start_without_output_is_saved(kind: type[RunLog]) -> None:
     asked.cancel()
     assert is_saved, "it waits for output"
     assert _kinds_and_text(store)[0] == ["CallStarted", "AttemptStarted"]
-    await log.settled()
+    await log.flush()
 
 
 def _start_call(log: RunLog) -> None:

@@ -81,9 +81,9 @@ class Asks:
             self._until_s[question.question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
             self._taken.add(question.question_id)
             self._log.emit(question)
-            await self._view.settled(self._log)
+            await self._view.flush(self._log)
             ask = self._view.run(self._log.run_id).asks[question.question_id]
-        return await self.settled(ask)
+        return await self.resolved(ask)
 
     def _before_a_crash(self, question: e.QuestionAsked) -> AskStatus | None:
         wanted = self._log.clean(question)  # secrets were removed from what is on the log
@@ -116,24 +116,24 @@ class Asks:
                 tool_call_ids=tool_call_ids,
                 expires_at_ms=self._expiry_ms(),
             )
-            await self._view.settled(self._log)
+            await self._view.flush(self._log)
             ask = self._view.run(self._log.run_id).asks[client_tools_id]
-        return await self.settled(ask)
+        return await self.resolved(ask)
 
-    async def settled(self, ask: AskStatus) -> AskStatus:
+    async def resolved(self, ask: AskStatus) -> AskStatus:
         """Wait for the answer or the expiry; whichever is in the journal first counts."""
         is_client = isinstance(ask.asked, e.ClientToolsAsked)
         self._log.live = lambda: "waiting for the client" if is_client else "waiting for a person to answer"
         if ask.state == "open" and not isinstance(ask.asked, e.ClientToolsAsked):
             self._deps.on_ask(self._log.session_id, ask.asked)
         try:
-            if not await self._is_settled_in_time(ask):
+            if not await self._is_resolved_in_time(ask):
                 await self._expire(ask)
         finally:
             self._log.live = None
         return ask
 
-    async def _is_settled_in_time(self, ask: AskStatus) -> bool:
+    async def _is_resolved_in_time(self, ask: AskStatus) -> bool:
         left_s = self._left_s_of(ask)
         settled = self._view.when(lambda: ask.state != "open")
         try:

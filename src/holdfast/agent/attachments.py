@@ -119,7 +119,7 @@ class Attachments:
         if not saved:
             return messages
         self._log.emit(e.AttachmentsSaved(at_ms=self._log.now_ms(), run_id=self._log.run_id, files=saved))
-        await self._view.settled(self._log)
+        await self._view.flush(self._log)
         return self._view.context(self._log.run_id)
 
     @property

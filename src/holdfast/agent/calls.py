@@ -41,7 +41,7 @@ from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
-from holdfast.tools.on_demand import FindToolsArgs, found
+from holdfast.tools.on_demand import FindToolsArgs, matching_tools
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.marker import why_daemons_hide
 from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Lift, asks_less
@@ -127,7 +127,7 @@ class ToolCalls:
         for in_parallel, group in groupby(numbered, key=lambda item: self._is_parallel(item[2])):
             finish = self._in_parallel if in_parallel else self._in_order
             may_continue = await finish(group)
-            await self._view.settled(self._log)
+            await self._view.flush(self._log)
             if not may_continue:
                 break
         else:
@@ -149,7 +149,7 @@ class ToolCalls:
         for call in calls:
             result = results.get(call.asked.tool_call_id)
             self._ended(call, NO_CLIENT if result is None else ToolResult(result.text, parts=result.parts))
-        await self._view.settled(self._log)
+        await self._view.flush(self._log)
         return ask.state == "answered" or self._deps.on_expiry == "continue"
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
@@ -243,7 +243,7 @@ class ToolCalls:
 
     async def _find_tools(self, asked: e.ToolAsked) -> ToolResult:
         rare = [tool.spec for tool in self.tools.all() if tool.spec.on_demand]
-        return found(rare, parsed(FindToolsArgs, asked.args).query)
+        return matching_tools(rare, parsed(FindToolsArgs, asked.args).query)
 
     async def _ask_ahead(self, calls: Sequence[tuple[CallState, Tool | None]]) -> None:
         """Ask for all approvals of the answer at once, so that people can settle them in any order."""
@@ -272,14 +272,14 @@ class ToolCalls:
         if not isinstance(judged.verdict, NeedsApproval):
             return None
         self._people.ask_about(asked.tool_call_id, judged.action, judged.verdict, choices=judged.choices)
-        await self._view.settled(self._log)
+        await self._view.flush(self._log)
         return self._people.earlier(asked.tool_call_id)
 
     async def _not_allowed(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
         """Return None if the action is allowed, or else the result for the model."""
         ask = self._people.earlier(asked.tool_call_id)
         while True:
-            if ask is not None and (refused := _settled_result(await self._people.settled(ask))) is not None:
+            if ask is not None and (refused := _settled_result(await self._people.resolved(ask))) is not None:
                 return refused
             # People may answer late: what they were shown may no longer be what would happen.
             judged = await self._judged(asked, tool, self._mode)
@@ -413,7 +413,7 @@ class ToolCalls:
                 ),
             )
         )
-        await self._view.settled(self._log)
+        await self._view.flush(self._log)
         await self._until_leased()
         await self._view.block_if_stopping(run.run_id)
         if self._is_stricter_now(asked):

@@ -83,7 +83,7 @@ async def compact(view: SharedFold, log: RunLog, deps: AgentDeps, *, tokens: int
     summary = await _summarize(view, log, deps, entries=entries, ask=ASK)
     if isinstance(summary, _Summary):
         if not (why := _record(view, log, entries, summary, must_save=True)):
-            await view.settled(log)
+            await view.flush(log)
             return True
         summary = _no_summary(summary.call_id, why)
     log.emit(
@@ -95,7 +95,7 @@ async def compact(view: SharedFold, log: RunLog, deps: AgentDeps, *, tokens: int
             tokens=tokens,
         )
     )
-    await view.settled(log)
+    await view.flush(log)
     return False
 
 
@@ -119,7 +119,7 @@ async def compact_overflow(view: SharedFold, log: RunLog, deps: AgentDeps, *, to
         text = EXTRACT + earlier + _as_text(entries, room_chars - len(earlier))
         summary = _Summary(text, failure=summary.failure.text)
     _record(view, log, entries, summary)
-    await view.settled(log)
+    await view.flush(log)
     return True
 
 
@@ -135,7 +135,7 @@ async def compact_all(view: SharedFold, log: RunLog, deps: AgentDeps) -> NoAnswe
     if isinstance(summary, NoAnswer):
         return summary
     _record(view, log, entries, summary)
-    await view.settled(log)
+    await view.flush(log)
     return None
 
 
@@ -192,7 +192,7 @@ async def _trim(view: SharedFold, log: RunLog, *, tokens: int, goal: int, window
             tokens_after=left,
         )
     )
-    await view.settled(log)
+    await view.flush(log)
     return True
 
 

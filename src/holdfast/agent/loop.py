@@ -50,7 +50,7 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     """Continue the run from the current state of its log until it has an outcome."""
     reading = asyncio.create_task(opening(view, log, deps))
     try:
-        await view.settled(log)  # the start of the run, or its resumption
+        await view.flush(log)  # the start of the run, or its resumption
         opened = await reading
     except WorkspaceMoved as moved:
         return _elsewhere(moved)
@@ -119,7 +119,7 @@ async def _turns(
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         if (outcome := _outcome_of(answer, view, run)) is not None:
             return outcome
-        await view.settled(log)
+        await view.flush(log)
 
 
 def _continuation(run: Run, last: Message, *, steered: bool) -> str:
@@ -162,7 +162,7 @@ async def _command(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
                 args={"command": run.settings.command},
             )
         )
-        await view.settled(log)
+        await view.flush(log)
     if run.unfinished_tools and not await ToolCalls(view, log, deps).finish_open_calls():
         return Outcome("cancelled", cause="approval_expired")
     return Outcome("completed")
@@ -202,7 +202,7 @@ async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | None:
             case Continue(events):
                 for event in events:
                     check.log.emit(event)
-                await check.view.settled(check.log)
+                await check.view.flush(check.log)
                 return None
             case None:
                 pass
@@ -296,7 +296,7 @@ async def _take_steers(view: SharedFold, log: RunLog) -> bool:
     for message in steers:
         log.emit(e.MessageDispatched(at_ms=log.now_ms(), run_id=log.run_id, message_id=message.message_id))
     if steers:
-        await view.settled(log)
+        await view.flush(log)
     return bool(steers)
 
 

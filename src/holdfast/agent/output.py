@@ -74,7 +74,7 @@ class OutputCheck(Struct, frozen=True):
                     problem=problem,
                 )
             )
-        await self.view.settled(self.log)
+        await self.view.flush(self.log)
 
 
 def _does_not_fit(problem: str) -> Failure:

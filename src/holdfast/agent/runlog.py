@@ -142,9 +142,9 @@ class RunLog(EventSink):
     ) -> None:
         try:
             if self._error is None and isinstance(error, asyncio.CancelledError):
-                await self._settled_or_late()
+                await self._flush_or_late()
             elif self._error is None:
-                await self.settled()
+                await self.flush()
         finally:
             self._is_left = True
             if self._waiting_out is not None:
@@ -262,29 +262,29 @@ class RunLog(EventSink):
         self._raise()
 
     @property
-    def is_settled(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether all events are on disk."""
         return not (self._is_writing or self._wanted.is_set() or self._events or self._pieces)
 
     def when_saved(self, call: Callable[[], None]) -> None:
         """Call back once everything that was added so far is on disk; never if the store doesn't take it."""
-        if self.is_settled and not self._filter.held:
+        if self.is_flushed and not self._filter.held:
             call()
         else:
             self._to_call.append(call)
 
     @override
-    async def settled(self) -> None:
-        while not self.is_settled and self._error is None:
+    async def flush(self) -> None:
+        while not self.is_flushed and self._error is None:
             if self._pieces or self._events:
                 self._want_now()
             self._written.clear()
             await self._written.wait()
         self._raise()
 
-    async def _settled_or_late(self) -> None:
+    async def _flush_or_late(self) -> None:
         """Don't hold up a shutdown for the store: spooled events are appended after the next start."""
-        settled = asyncio.ensure_future(self.settled())
+        settled = asyncio.ensure_future(self.flush())
         late = asyncio.ensure_future(self._appender.is_late.wait())
         await race(settled, late)
         if not settled.cancelled():

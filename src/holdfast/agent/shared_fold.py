@@ -144,8 +144,8 @@ class SharedFold:
         if self.run(run_id).phase is Phase.STOPPING:
             await asyncio.get_running_loop().create_future()
 
-    async def settled(self, log: RunLog) -> None:
+    async def flush(self, log: RunLog) -> None:
         """Wait until everything that the run said is on disk and in the fold."""
-        await log.settled()
+        await log.flush()
         if self.last_seq < log.last_seq:
             await self.catch_up(log.journal, log.session_id)

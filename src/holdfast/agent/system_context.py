@@ -274,7 +274,7 @@ class CallContext:
                 message_id=message_id if is_first else "",
             )
         )
-        await self.view.settled(self.log)
+        await self.view.flush(self.log)
         return True
 
 

@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 import msgspec
@@ -18,7 +18,10 @@ from msgspec import Struct
 
 from holdfast.chaos.frames import JsonObject
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.record import ClosedBy, SeenConnection, SeenRequest, SeenTraffic
+from holdfast.chaos.record import ClosedBy, SeenConnection, SeenRequest
+
+if TYPE_CHECKING:
+    from holdfast.chaos.server import ChaosServer
 
 NotHttp = httptools.HttpParserError
 WantsUpgrade = httptools.HttpParserUpgrade
@@ -33,27 +36,11 @@ class RequestHead(Struct, frozen=True):
     keeps_alive: bool = True
 
 
-class RequestListener(Protocol):
-    """Receives what has been read."""
-
-    def head_read(self, head: RequestHead) -> None:
-        """The headers are complete."""
-        ...
-
-    def piece_read(self, piece: bytes) -> None:
-        """A piece of the body has come."""
-        ...
-
-    def request_read(self) -> None:
-        """The body is complete."""
-        ...
-
-
 @dataclass(slots=True)
 class RequestParser:
     """Feeds bytes to httptools and passes on what it finds."""
 
-    listener: RequestListener
+    listener: "ChaosConnection"
     _parser: httptools.HttpRequestParser = field(init=False)
     _target: bytes = b""
     _headers: dict[str, str] = field(default_factory=dict[str, str])
@@ -130,27 +117,6 @@ BODY_READ_BYTES = 128 * 1024
 HELD_BYTES_MAX = 64 * 1024
 
 
-class ConnectionServer(Protocol):
-    """What a connection needs from its server."""
-
-    @property
-    def record(self) -> SeenTraffic:
-        """The record of everything seen."""
-        ...
-
-    def connection_began(self, connection: "ChaosConnection") -> None:
-        """Note a new connection."""
-        ...
-
-    def request_arrived(self, connection: "ChaosConnection", head: RequestHead) -> "ChaosExchange":
-        """Decide what to do with a request whose headers have been read."""
-        ...
-
-    def connection_ended(self, connection: "ChaosConnection", task: "asyncio.Task[None] | None") -> None:
-        """Forget a connection; its last task, if any, has been cancelled."""
-        ...
-
-
 class ChaosExchange:
     """A request that is being read and answered."""
 
@@ -172,9 +138,9 @@ class ChaosExchange:
 
 
 class ChaosConnection(asyncio.BufferedProtocol):
-    """Reads requests and lets the server answer them; implements `Peer` for stages."""
+    """Reads requests and lets the server answer them."""
 
-    def __init__(self, server: ConnectionServer) -> None:
+    def __init__(self, server: "ChaosServer") -> None:
         self._server = server
         self._buffer = memoryview(bytearray(HEAD_READ_BYTES))
         self._parser = RequestParser(self)

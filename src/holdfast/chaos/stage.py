@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +12,9 @@ from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError
 from holdfast.chaos.frames import LAST_CHUNK, ChaosFrame, SseStyle, encode_frame, http_chunk
 from holdfast.chaos.record import SeenRequest
 from holdfast.chaos.wires import Wire
+
+if TYPE_CHECKING:
+    from holdfast.chaos.connection import ChaosConnection
 
 
 class Step(Protocol):
@@ -25,55 +28,12 @@ class Step(Protocol):
 Script = Sequence[Step]
 
 
-class Peer(Protocol):
-    """The connection as a stage sees it."""
-
-    @property
-    def upload_is_complete(self) -> bool:
-        """Whether the request's body has been read whole."""
-        ...
-
-    @property
-    def keeps_alive(self) -> bool:
-        """Whether the connection can be used again after this answer, as far as is known now."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Write, and wait until the kernel has taken it all."""
-        ...
-
-    async def read_upload(self, count_max: int | None) -> None:
-        """Read about this many more bytes of the request (all of it: None), then no more."""
-        ...
-
-    def hang_up(self) -> None:
-        """Close with FIN."""
-        ...
-
-    def reset(self) -> None:
-        """Close with RST."""
-        ...
-
-    def close_after_answer(self) -> None:
-        """Do not use the connection for another request."""
-        ...
-
-    def close_on_reuse(self) -> None:
-        """Close when the next request arrives, without a byte of an answer."""
-        ...
-
-
 class Stage(Struct):
     """Performs one script; steps speak to the client through it alone."""
 
     request: SeenRequest
     wire: Wire
-    peer: Peer
+    peer: "ChaosConnection"
     sse: SseStyle
     drip_bytes: int = 0
     drip_pace_s: float = 0.0

@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.output import echo_colored
 from holdfast.client.errors import ClientError, Refused
-from holdfast.client.updates import AskEvent, ask_id, settled_id
+from holdfast.client.updates import AskEvent, ask_id, resolved_id
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.safe_text import exact, safe_line
 
@@ -59,7 +59,7 @@ class RunAsks:
                 return
             self._open[ask_id(event)] = event
             self._next()
-        elif key := settled_id(event):
+        elif key := resolved_id(event):
             await self._settled(key)
         elif isinstance(event, e.ToolAsked):
             self._calls[event.tool_call_id] = event

@@ -31,7 +31,7 @@ from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
-from holdfast.client.streams import heard, hermes_frames
+from holdfast.client.streams import events, hermes_frames
 from holdfast.client.updates import Heard, HermesFrame, Seen
 from holdfast.values import Choice, GrantRule, Width
 
@@ -107,7 +107,7 @@ class Client:
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
         """A run's events to its ending, its live line, and when the connection is lost and restored."""
         path = f"/v1/runs/{in_path(run_id)}/events"
-        async with aclosing(heard(self._exchange, path, view="native", after=after)) as found:
+        async with aclosing(events(self._exchange, path, view="native", after=after)) as found:
             async for one in found:
                 yield one
                 if isinstance(one, Seen) and isinstance(one.event, e.RunEnded):
@@ -264,7 +264,7 @@ class Client:
         follows from the start: a second `session.created` shows it.
         """
         path = _session(session_id) + "/events"
-        async with aclosing(heard(self._exchange, path, after=after, epoch=epoch)) as found:
+        async with aclosing(events(self._exchange, path, after=after, epoch=epoch)) as found:
             async for one in found:
                 yield one
 

@@ -82,7 +82,7 @@ class RetryingHttp:
                 left_s = until_s - now_s()
                 never_sent = isinstance(error, aiohttp.ClientConnectorError | NowhereToBeFound)
                 if left_s <= 0 or not (asked.may_repeat or never_sent):
-                    raise self.unreachable(told(error)) from error
+                    raise self.unreachable(error_text(error)) from error
                 pause_s = self.pause_s(tries)
             tries += 1
             await asyncio.sleep(min(pause_s, left_s))
@@ -183,7 +183,7 @@ def _encoded(body: Any) -> bytes:
         raise Refused(HTTPStatus.BAD_REQUEST, ErrorDetail(message=text, code="invalid_json")) from error
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An exception of a connection in a few words."""
     if isinstance(error, TimeoutError):
         return "it didn't answer in time"

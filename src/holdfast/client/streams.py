@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.client.errors import BadAnswer, Refused
-from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
+from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, error_text
 from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
@@ -125,7 +125,7 @@ async def frames(
                     if cursor.is_new(frame):
                         yield frame
         except BROKEN as error:
-            why = told(error)
+            why = error_text(error)
         if not tries or now_s() - opened_s > exchange.patience.most_s:
             tries, lost_s = 0, now_s()
         elif now_s() - lost_s > exchange.patience.follow_s:
@@ -171,7 +171,7 @@ def _asked(path: str, view: str, cursor: str) -> ClientRequest:
     )
 
 
-async def heard(
+async def events(
     exchange: RetryingHttp, path: str, *, view: str = "", after: int = 0, epoch: str = ""
 ) -> AsyncGenerator[Heard]:
     """Events as journaled, and beside them what is on no log."""

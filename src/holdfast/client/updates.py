@@ -51,8 +51,8 @@ def ask_id(asked: AskEvent) -> str:
     return asked.approval_id if isinstance(asked, e.ApprovalAsked) else asked.question_id
 
 
-def settled_id(event: e.Event) -> str:
-    """The id of the ask that the event settles; empty if it settles none."""
+def resolved_id(event: e.Event) -> str:
+    """The id of the request that the event resolves; empty if it resolves none."""
     match event:
         case e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
             return event.approval_id

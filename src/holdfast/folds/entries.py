@@ -168,7 +168,7 @@ class Ending(_RunEntry, kw_only=True):
 Entry: TypeAlias = Person | Text | Thinking | ToolCard | AskCard | Notice | Ending
 
 
-def shown(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry) -> dict[str, Any]:
     """The entry as JSON for the page: its kind and fields, with gathered text as `output` or `text`."""
     fields: dict[str, Any] = msgspec.to_builtins(entry, enc_hook=str)
     if isinstance(entry, ToolCard):

@@ -80,12 +80,12 @@ def _entry(settings: Settings, watchdog: "LeaseWatchdog | None") -> "NodeEntry":
         url=settings.server.node_url,
         homes=homes_of(settings).all,
         identity=identity_of(settings.data_dir),
-        offers=offers_of(settings),
+        offers=capabilities_of(settings),
     )
     return entry if watchdog is None else replace(entry, renewed=watchdog.renewed)
 
 
-def offers_of(settings: Settings) -> tuple[str, ...]:
+def capabilities_of(settings: Settings) -> tuple[str, ...]:
     """What this server offers to runs; digests tell two of one name apart, and no secret is in them."""
     targets = [
         f"target:{one.name}={_digest(one.wire, one.base_url, one.model)}" for one in settings.model_targets()

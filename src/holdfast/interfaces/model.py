@@ -43,7 +43,7 @@ class EventSink(Protocol):
         """Wait until the journal has caught up enough; raises what the journal raises."""
         ...
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Wait until all events are on disk; raises what the journal raises."""
         ...
 

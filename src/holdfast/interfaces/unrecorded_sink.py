@@ -35,7 +35,7 @@ class UnrecordedSink:
     async def room(self) -> None:
         """Return at once: there is always room."""
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         """Return at once: nothing is stored."""
 
     def now_ms(self) -> int:

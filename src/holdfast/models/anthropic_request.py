@@ -20,7 +20,7 @@ from holdfast.messages import (
     UserMessage,
 )
 from holdfast.models.output_tool import tools_with_output
-from holdfast.models.parts import Shown, ShownImage, ShownText, shown
+from holdfast.models.parts import Shown, ShownImage, ShownText, shown_contents
 from holdfast.models.wire import (
     NO_TEXT,
     Blobs,
@@ -193,10 +193,10 @@ def _marked(blocks: list[Json]) -> bytes:
 
 def _blocks(message: Message, target: Target, blobs: Blobs) -> list[Json]:
     if isinstance(message, UserMessage):
-        content = shown(message.text, message.parts, blobs=blobs) or [ShownText(NO_TEXT)]
+        content = shown_contents(message.text, message.parts, blobs=blobs) or [ShownText(NO_TEXT)]
         return [_block(part) for part in content]
     if isinstance(message, ToolMessage):
-        content = shown(message.text, message.parts, blobs=blobs)
+        content = shown_contents(message.text, message.parts, blobs=blobs)
         result: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id)}
         if content:
             result["content"] = [_block(part) for part in content]

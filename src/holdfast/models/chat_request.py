@@ -21,7 +21,7 @@ from holdfast.messages import (
     UserMessage,
 )
 from holdfast.models.output_tool import tools_with_output
-from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown
+from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown_contents
 from holdfast.models.wire import (
     NO_OUTPUT,
     NO_TEXT,
@@ -183,7 +183,7 @@ class _Conversation:
         return encoded
 
     def _content(self, message: UserMessage) -> list[Shown]:
-        return shown(message.text, message.parts, blobs=self._blobs) or [ShownText(NO_TEXT)]
+        return shown_contents(message.text, message.parts, blobs=self._blobs) or [ShownText(NO_TEXT)]
 
     def _join_user(self, content: Sequence[Shown]) -> None:
         if self._lone is not None:
@@ -196,7 +196,7 @@ class _Conversation:
         if (known := message.encoded.get(self._key)) is not None:
             self._messages.append(known)
             return
-        text, others = _parted(shown(message.text, message.parts, blobs=self._blobs))
+        text, others = _parted(shown_contents(message.text, message.parts, blobs=self._blobs))
         call_id = self._id(message.tool_call_id)
         encoded = self._add({"role": "tool", "tool_call_id": call_id, "content": text or NO_OUTPUT})
         if others:

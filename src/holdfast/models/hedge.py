@@ -30,7 +30,7 @@ class HeldSink(EventSink):
         self.say = sink.say
         self.think = sink.think
         self.room = sink.room
-        self.settled = sink.settled
+        self.flush = sink.flush
 
     @property
     @override
@@ -44,7 +44,7 @@ class HeldSink(EventSink):
         else:
             self._held.append(event)
 
-    def flush(self) -> None:
+    def emit_held(self) -> None:
         """Emit the held events."""
         held, self._held = self._held or [], None
         for event in held:
@@ -52,7 +52,7 @@ class HeldSink(EventSink):
 
     def release(self) -> None:
         """Emit the held events, and pass on later ones and the live line."""
-        self.flush()
+        self.emit_held()
         self._sink.live = lambda: "" if self.live is None else self.live()
 
 
@@ -156,4 +156,4 @@ class Race(Struct):
             if not task.cancelled():
                 task.exception()  # retrieved, so that asyncio doesn't complain that nobody did
         if isinstance(self.second.sink, HeldSink):
-            self.second.sink.flush()
+            self.second.sink.emit_held()

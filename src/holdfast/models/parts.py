@@ -50,7 +50,7 @@ class ShownPdf(msgspec.Struct, frozen=True):
 Shown = ShownText | ShownImage | ShownPdf
 
 
-def shown(text: str, parts: Iterable[Part], *, blobs: Mapping[str, bytes]) -> list[Shown]:
+def shown_contents(text: str, parts: Iterable[Part], *, blobs: Mapping[str, bytes]) -> list[Shown]:
     """The contents of a message, in order; blank text is left out."""
     first = [ShownText(text)] if text.strip() else []
     return [*first, *_shown_parts(parts, blobs)]

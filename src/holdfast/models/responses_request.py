@@ -15,7 +15,7 @@ from holdfast.messages import (
     ToolSpec,
     UserMessage,
 )
-from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown
+from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown_contents
 from holdfast.models.wire import (
     NO_OUTPUT,
     NO_TEXT,
@@ -148,10 +148,10 @@ def _encoded(message: Message, target: Target, blobs: Blobs) -> bytes:
 
 def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:
     if isinstance(message, UserMessage):
-        content = shown(message.text, message.parts, blobs=blobs)
+        content = shown_contents(message.text, message.parts, blobs=blobs)
         yield {"role": "user", "content": _content(content) or NO_TEXT}
     elif isinstance(message, ToolMessage):
-        content = shown(message.text, message.parts, blobs=blobs)
+        content = shown_contents(message.text, message.parts, blobs=blobs)
         call_id = fitting_id(message.tool_call_id, allowed=TOOL_CALL_IDS)
         yield {"type": "function_call_output", "call_id": call_id, "output": _content(content) or NO_OUTPUT}
     else:

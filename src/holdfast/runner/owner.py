@@ -156,7 +156,7 @@ class SessionOwner:
             return True
         run = self.view.run(self._current_id)
         log = self.logs.get(run.run_id)
-        if run.phase is not Phase.RUNNING or in_flight(run) or log is None or not log.is_settled:
+        if run.phase is not Phase.RUNNING or in_flight(run) or log is None or not log.is_flushed:
             return False
         is_between_attempts = bool(run.call_id) and run.finish is None
         is_waiting = bool(run.open_asks) or run.waits_for_children
@@ -455,13 +455,13 @@ class SessionOwner:
     async def _close(self, run: Run, log: RunLog, outcome: Outcome) -> Outcome:
         """End what the run has open; returns the outcome, which is a failure if an event can't be written."""
         try:
-            await log.settled()
+            await log.flush()
         except Unwritable as error:
             log.drop_unwritable()
             outcome = _bug_outcome(error)
             # Some of it may be on the log all the same, and nothing may end twice.
             await self.view.catch_up(self._deps.store, self.session_id)
-        await self.view.settled(log)
+        await self.view.flush(log)
         await self._end_children(run, log, outcome)
         now_ms = log.now_ms()
         for call in run.unfinished_tools:
@@ -476,7 +476,7 @@ class SessionOwner:
                     ending=result.ending,
                 )
             )
-        await self.view.settled(log)
+        await self.view.flush(log)
         context = RunContext(self.view, log, Asks(self.view, log, self._deps), self._deps)
         await after_turn(context, seconds=AFTER_TURN_S)
         await ending(context, outcome, seconds=AFTER_TURN_S)

@@ -26,7 +26,7 @@ async def offload(
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def settle_with(call: Callable[[], None]) -> None:
+    def call_loop(call: Callable[[], None]) -> None:
         try:
             loop.call_soon_threadsafe(call)
         except RuntimeError:
@@ -37,9 +37,9 @@ async def offload(
             value = work()
         except BaseException as error:  # noqa: BLE001 - it is raised where the work is awaited
             caught = error
-            settle_with(lambda: future.set_exception(caught))
+            call_loop(lambda: future.set_exception(caught))
         else:
-            settle_with(lambda: future.set_result(value))
+            call_loop(lambda: future.set_result(value))
 
     threading.Thread(target=copy_context().run, args=(body,), name="holdfast-offload", daemon=True).start()
     try:
@@ -49,12 +49,12 @@ async def offload(
             give_up.set()
         if undo is not None:
             future.add_done_callback(lambda done: done.exception() or undo(done.result()))
-        await settle(future, within_s=linger_s)
+        await join(future, within_s=linger_s)
         raise
     return future.result()
 
 
-async def settle(future: asyncio.Future[T], *, within_s: float) -> None:
+async def join(future: asyncio.Future[T], *, within_s: float) -> None:
     """Wait for the future, up to a limit and through any cancellation, which is raised afterwards."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s

@@ -141,7 +141,7 @@ def listed(specs: Sequence[ToolSpec]) -> str:
     return ", ".join(shown[:NAMED_MAX])
 
 
-def found(specs: Sequence[ToolSpec], query: str) -> ToolResult:
+def matching_tools(specs: Sequence[ToolSpec], query: str) -> ToolResult:
     """The tools that fit the query best, with their arguments; or else the names of all."""
     words = _words(query)
     scored = [(_score(spec, words), spec) for spec in specs]

@@ -16,7 +16,7 @@ from holdfast.features.automations.schedules import (
     CronSchedule,
     EverySchedule,
     next_instants,
-    passed,
+    passed_instants,
 )
 
 MINUTE = 60_000
@@ -171,12 +171,12 @@ def test_intervals_are_counted_from_their_anchor_however_late_it_is() -> None:
 def test_what_has_passed_is_one_stretch_however_much_it_is() -> None:
     """P14: bounded, also for years of seconds."""
     every = EverySchedule(0, 1_000)
-    year = passed(every, 0, before_ms=31_536_000_000)
+    year = passed_instants(every, 0, before_ms=31_536_000_000)
     assert year is not None
     assert (year.first_ms, year.last_ms, year.count) == (1_000, 31_535_999_000, 31_535_999)
-    assert passed(every, 0, before_ms=1_000) is None
-    assert passed(AtSchedule(7), 0, before_ms=100) == passed(AtSchedule(7), 6, before_ms=8)
-    minutes = passed(CronSchedule("*/5 * * * *", UTC), 0, before_ms=16 * MINUTE)
+    assert passed_instants(every, 0, before_ms=1_000) is None
+    assert passed_instants(AtSchedule(7), 0, before_ms=100) == passed_instants(AtSchedule(7), 6, before_ms=8)
+    minutes = passed_instants(CronSchedule("*/5 * * * *", UTC), 0, before_ms=16 * MINUTE)
     assert minutes is not None
     assert (minutes.first_ms, minutes.last_ms, minutes.count, minutes.is_more) == (
         5 * MINUTE,
@@ -184,10 +184,10 @@ def test_what_has_passed_is_one_stretch_however_much_it_is() -> None:
         3,
         False,
     )
-    seconds = passed(CronSchedule("* * * * * *", UTC), 0, before_ms=ms("1970-01-02"))
+    seconds = passed_instants(CronSchedule("* * * * * *", UTC), 0, before_ms=ms("1970-01-02"))
     assert seconds is not None
     assert (seconds.count, seconds.is_more) == (COUNTED_MAX, True)
     assert seconds.last_ms == ms("1970-01-01T23:59:59")
-    hourly = passed(CronSchedule("* 0 * * * *", UTC), 0, before_ms=ms("1970-02-01T12:30"))
+    hourly = passed_instants(CronSchedule("* 0 * * * *", UTC), 0, before_ms=ms("1970-02-01T12:30"))
     assert hourly is not None
     assert hourly.last_ms == ms("1970-02-01T12:00:59")

@@ -10,7 +10,14 @@ from holdfast.features.automations.prompts import (
     prompt_for,
     unknown_names,
 )
-from holdfast.features.automations.schedules import BadSchedule, WhenFields, length, said, seconds_of, when_of
+from holdfast.features.automations.schedules import (
+    BadSchedule,
+    WhenFields,
+    length,
+    schedule_text,
+    seconds_of,
+    when_of,
+)
 from holdfast.features.automations.state import TriggerFire
 from holdfast.features.automations.values import (
     AfterRun,
@@ -75,7 +82,7 @@ def test_times_are_read_and_said_as_people_write_them() -> None:
         WhenFields(webhook="stripe"): OnWebhook(signature="stripe"),
     }
     assert {fields: when_of(fields) for fields in cases} == cases
-    assert [said(when) for when in cases.values()] == [
+    assert [schedule_text(when) for when in cases.values()] == [
         "cron 0 8 * * * (Europe/Berlin)",
         "every 15m",
         "at 2027-01-15T08:00:00+00:00",

@@ -51,7 +51,7 @@ class Family(ModelCaller):
         now: dict[str, Any] = {"at_ms": sink.now_ms(), "run_id": run_id}
         sink.emit(e.CallStarted(**now, call_id=call_id, turn=turn, purpose=purpose))
         sink.emit(e.AttemptStarted(**now, call_id=call_id, attempt_id=attempt_id, target="family"))
-        await sink.settled()
+        await sink.flush()
         task = _task(request.messages)
         self.calls[task.name] = self.calls.get(task.name, 0) + 1
         if self.before is not None:

@@ -83,13 +83,13 @@ async def test_a_changed_list_is_seen_by_the_next_snapshot(call: McpCall, *, mod
 async def test_all_pages_of_a_list_are_read() -> None:
     tools = [f"tool-{number:02}" for number in range(25)]
     async with servers(raw(tools=tools, page=10)) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert names(of) == [f"mcp__raw__{tool}" for tool in tools]
 
 
 async def test_a_list_without_end_is_read_to_a_limit() -> None:
     async with servers(raw(tools=["one"], endless_pages=True)) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert names(of) == ["mcp__raw__one"]
 
 
@@ -140,7 +140,7 @@ async def test_a_name_that_only_looks_like_another_servers_is_its_own(call: McpC
     impostor = raw("files", tools=["secret__read", "../shell", "shell"], env={"WHO": "impostor"})
     honest = raw("files__secret", tools=["read"])
     async with servers(impostor, honest) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert names(of) == [
             "mcp__files_____shell",
             "mcp__files__secret__read",
@@ -156,7 +156,7 @@ async def test_names_that_become_alike_are_numbered_whatever_their_order(call: M
     tools = ["a.b", "a b", "a_b", "a/b"]
     expected = ["mcp__raw__a_b", "mcp__raw__a_b_2", "mcp__raw__a_b_3", "mcp__raw__a_b_4"]
     async with servers(raw(tools=tools), raw("again", tools=tools[::-1])) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert names(of) == [*expected, *(name.replace("raw", "again") for name in expected)]
         summaries = [tool.action({}, workspace=call.workspace).summary for tool in of.snapshot()]
         assert summaries[:4] == ["raw: a_b({})", "raw: a b({})", "raw: a.b({})", "raw: a/b({})"]

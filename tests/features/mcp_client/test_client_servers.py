@@ -88,7 +88,7 @@ async def test_there_is_a_limit_and_names_must_differ() -> None:
 
 async def test_client_supplied_tools_never_replace_others() -> None:
     async with ClientServers(connect, Watch()) as of_clients, servers(raw()) as own:
-        await own.settled(within_s=30)
+        await own.tried_once(within_s=30)
         await of_clients.put("s", "c", [raw()])
         store = MemoryStore()
         deps = AgentDeps(

@@ -77,7 +77,7 @@ async def test_headers_go_to_the_server_and_its_session_is_ended(call: McpCall) 
 async def test_a_redirect_to_another_origin_is_not_followed() -> None:
     async with serving(Web()) as other, serving(Web(wish="redirect", elsewhere=other.url)) as at:
         async with servers(at.config(headers={"authorization": "secret"})) as of:
-            await of.settled(within_s=30)
+            await of.tried_once(within_s=30)
             assert "not followed" in of.status()[0].why
         assert other.headers == []
 
@@ -89,14 +89,14 @@ async def test_a_redirect_to_another_origin_is_not_followed() -> None:
 async def test_a_server_that_does_not_let_us_in_is_given_up(wish: str, connect_s: float, why: str) -> None:
     patience = replace(QUICK, connect_s=connect_s)
     async with serving(Web(wish=wish)) as at, servers(at.config(), patience=patience) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert why in of.status()[0].why
 
 
 async def test_a_server_that_is_not_there_is_no_reason_to_wait() -> None:
     place = f"http://127.0.0.1:{reserved_port()}"
     async with servers(McpServerConfig(name="web", url=f"{place}/mcp")) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         why = of.status()[0].why
         assert f"no connection to {place} (" in why
         assert "check that the server is running" in why

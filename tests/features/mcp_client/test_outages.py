@@ -129,7 +129,7 @@ async def test_a_server_that_never_answers_is_given_up_while_the_others_work(cal
 
 async def test_a_command_that_does_not_exist_is_said_to_be_so() -> None:
     async with servers(McpServerConfig(name="none", command=("/no/such/program",))) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert "couldn't be started" in of.status()[0].why
         assert of.snapshot() == ()
 
@@ -167,7 +167,7 @@ async def test_a_flood_of_messages_and_errors_is_survived(call: McpCall) -> None
 @pytest.mark.parametrize(("wish", "why"), [("babble", "isn't MCP"), ("endless_line", "8,388,608 bytes")])
 async def test_a_server_that_speaks_no_mcp_is_hung_up_on(wish: str, why: str) -> None:
     async with servers(raw(**dict[str, Any]({wish: True}))) as of:
-        await of.settled(within_s=30)
+        await of.tried_once(within_s=30)
         assert why in of.status()[0].why
 
 

@@ -36,7 +36,7 @@ async def test_a_server_that_wants_a_sign_in_says_so_and_works_after_it_without_
     tmp_path: Path, call: McpCall
 ) -> None:
     async with locked(Locked()) as at, used(at.config(), tmp_path) as of:
-        await of.settled(within_s=WITHIN_S)
+        await of.tried_once(within_s=WITHIN_S)
         assert of.status()[0].why == "it needs you to sign in; run `holdfast mcp-sign-in locked`"
         visitor = await signed_in(at, tmp_path)
         assert "code_challenge_method=S256" in visitor.shown[0]
@@ -147,14 +147,14 @@ async def test_tokens_of_one_address_are_not_sent_to_another(tmp_path: Path) -> 
     async with locked(Locked()) as at, locked(Locked()) as other:
         await signed_in(at, tmp_path)
         async with used(other.config(), tmp_path) as of:
-            await of.settled(within_s=WITHIN_S)
+            await of.tried_once(within_s=WITHIN_S)
             assert "mcp-sign-in" in of.status()[0].why
         assert not any("authorization" in map(str.lower, one) for one in other.headers)
 
 
 async def test_a_server_that_refuses_old_tokens_does_not_replace_new_ones(tmp_path: Path) -> None:
     async with locked(Locked()) as at, used(at.config(), tmp_path) as of:
-        await of.settled(within_s=WITHIN_S)
+        await of.tried_once(within_s=WITHIN_S)
         await signed_in(at, tmp_path)
         await until(lambda: of.status()[0].state == "connected")
         assert kept(tmp_path).get("challenge") is None

@@ -105,7 +105,7 @@ class Told:
         await self.made_room.passed()
         self.full = False
 
-    async def settled(self) -> None:
+    async def flush(self) -> None:
         return
 
     def of(self, kind: type[E]) -> list[E]:

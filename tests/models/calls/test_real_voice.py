@@ -47,7 +47,7 @@ async def test_what_a_call_said_is_on_the_journal_and_folds_to_the_clean_answer(
             run = ("s1", "r1")
             async with RunLog(line.store, line.clock, run=run, fence=await line.store.claim("s1")) as log:
                 assert isinstance(await line.calls.answer(request_of(), log, turn=1), Answer)
-                await log.settled()
+                await log.flush()
             pairs = [(record.seq, record.event) for record in await line.store.read("s1")]
             session.fold(pairs)
             assert transcript.output(transcript.fold(pairs), "r1") == words
@@ -66,7 +66,7 @@ async def test_a_store_with_a_bug_keeps_nobody_waiting_for_what_was_said() -> No
     async with RunLog(store, clock, run=("s1", "r1"), fence=await store.claim("s1")) as log:
         log.say(1, "hello")
         with pytest.raises(Unwritable, match="no such column"):
-            await log.settled()
+            await log.flush()
 
 
 async def test_a_journal_that_is_lost_ends_the_call_and_closes_the_connection(wire: Wire) -> None:

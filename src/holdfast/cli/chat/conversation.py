@@ -41,7 +41,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
-from holdfast.client.updates import Away, Back, LiveLine, Seen, ask_id, settled_id
+from holdfast.client.updates import Away, Back, LiveLine, Seen, ask_id, resolved_id
 from holdfast.host.known_secrets import known_secrets
 from holdfast.racing import race
 from holdfast.redaction import Redactor, without_keys
@@ -443,7 +443,7 @@ class ChatScreen:
             self.renderer.asks[ask_id(event)] = event
             await self.prompt.print(self.style.dim(f"  {safe_line(name)} asks:"))
         else:
-            self.renderer.asks.pop(settled_id(event), None)
+            self.renderer.asks.pop(resolved_id(event), None)
         await self.asks.update()
 
     async def _adopt_children(self, session_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.client.errors import ClientError, Refused
-from holdfast.client.updates import settled_id
+from holdfast.client.updates import resolved_id
 from holdfast.values import NOT_CREATED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ChildAsks:
                 async for seen in self._client.follow(run_id, after=seq):
                     seq = seen.seq
                     self.take(seen.event)
-                    if isinstance(seen.event, e.ApprovalAsked | e.QuestionAsked) or settled_id(seen.event):
+                    if isinstance(seen.event, e.ApprovalAsked | e.QuestionAsked) or resolved_id(seen.event):
                         await self._hear(name, seen.event)
                 is_over = True
             except Refused as error:

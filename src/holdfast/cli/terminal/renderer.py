@@ -13,7 +13,7 @@ from holdfast.catalog import frames_for
 from holdfast.cli.terminal.blocks import Block, BlockCutter
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs, ending_text, redone_words, switch_words, tool_words
-from holdfast.client.updates import AskEvent, Away, LiveLine, ask_id, settled_id
+from holdfast.client.updates import AskEvent, Away, LiveLine, ask_id, resolved_id
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.folds.entries import saved_words
 from holdfast.safe_text import safe, safe_line
@@ -347,14 +347,14 @@ class Renderer:
         self.asks[ask_id(event)] = event
         return ""
 
-    def settled(self, event: e.Event) -> str:
+    def resolution(self, event: e.Event) -> str:
         """An ask is no longer open."""
-        self.asks.pop(settled_id(event), None)
+        self.asks.pop(resolved_id(event), None)
         return ""
 
 
 def _approved(renderer: Renderer, event: e.ApprovalAnswered) -> str:
-    renderer.settled(event)
+    renderer.resolution(event)
     said = "denied" if event.choice == "deny" else f"allowed: {event.choice}"
     return renderer.style.dim(f"  {said}" + (f" ({safe_line(event.reason, 80)})" if event.reason else ""))
 
@@ -386,7 +386,7 @@ def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
 
 
 def _expired(renderer: Renderer, event: Any) -> str:
-    return renderer.settled(event) + renderer.style.dim("  no one answered in time, so it was denied")
+    return renderer.resolution(event) + renderer.style.dim("  no one answered in time, so it was denied")
 
 
 _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyType(
@@ -409,11 +409,11 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ApprovalAsked: Renderer.asked,
         e.QuestionAsked: Renderer.asked,
         e.ApprovalAnswered: _approved,
-        e.QuestionAnswered: Renderer.settled,
+        e.QuestionAnswered: Renderer.resolution,
         e.ApprovalExpired: _expired,
         e.QuestionExpired: _expired,
-        e.ApprovalWithdrawn: Renderer.settled,
-        e.QuestionWithdrawn: Renderer.settled,
+        e.ApprovalWithdrawn: Renderer.resolution,
+        e.QuestionWithdrawn: Renderer.resolution,
         e.TargetSwitched: _notice(switch_words),
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),

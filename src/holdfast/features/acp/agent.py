@@ -42,7 +42,7 @@ from holdfast.client.address import ClientPatience
 from holdfast.features.acp.editor_files import EditorFiles
 from holdfast.features.acp.options import DEFAULT, MODE, MODEL, MODES, Option, chosen, mode_state, options
 from holdfast.features.acp.servers import GivenServer
-from holdfast.features.acp.session import Block, EditorSession, asked
+from holdfast.features.acp.session import Block, EditorSession, answer_of
 from holdfast.features.acp.transport import EditorTransport
 from holdfast.interfaces.ids import new_session_id
 from holdfast.values import CHAT
@@ -133,7 +133,7 @@ class EditorAgent:
         del additional_directories, kwargs
         _check_folder(cwd)
         session_id = new_session_id()
-        await asked(self._attached.client.create_session(session_id, workspace=cwd, origin=CHAT))
+        await answer_of(self._attached.client.create_session(session_id, workspace=cwd, origin=CHAT))
         session = self._open(session_id, cwd)
         await self._connect(session, mcp_servers)
         return NewSessionResponse(
@@ -179,7 +179,7 @@ class EditorAgent:
     ) -> ListSessionsResponse:
         """The sessions of the server, the newest first."""
         del kwargs
-        page = await asked(self._attached.client.sessions(limit=LISTED_AT_ONCE, cursor=cursor or ""))
+        page = await answer_of(self._attached.client.sessions(limit=LISTED_AT_ONCE, cursor=cursor or ""))
         sessions = [
             SessionInfo(
                 session_id=one.session_id,
@@ -263,7 +263,7 @@ class EditorAgent:
         return self._sessions[session_id]
 
     async def _reopen(self, session_id: str, cwd: str, *, tells: bool) -> EditorSession:
-        found = await asked(self._attached.client.session(session_id))
+        found = await answer_of(self._attached.client.session(session_id))
         if session_id in self._sessions:
             await self._sessions.pop(session_id).close()
         session = self._open(session_id, found.workspace or cwd)
@@ -283,7 +283,7 @@ class EditorAgent:
 
     async def _models(self) -> Mapping[str, str]:
         """The models to choose from, by the name of their target."""
-        targets = await asked(self._attached.client.targets())
+        targets = await answer_of(self._attached.client.targets())
         return {one.name: one.model or one.name for one in targets}
 
     async def _options(self, session: EditorSession) -> list[Option]:

@@ -79,7 +79,7 @@ _OPTIONS: Mapping[Choice, tuple[str, PermissionOptionKind]] = {
 }
 
 
-async def asked(request: Awaitable[_Result]) -> _Result:
+async def answer_of(request: Awaitable[_Result]) -> _Result:
     """The server's answer; raises what an editor shows."""
     try:
         return await request
@@ -140,7 +140,7 @@ class EditorSession:
     async def set_mode(self, mode: str) -> None:
         """Set the permission mode. The editor is notified when it's logged."""
         told = self._modes_told
-        await asked(self._client.set_approval_mode(self.session_id, mode))
+        await answer_of(self._client.set_approval_mode(self.session_id, mode))
         self._follow_on()
         await self._until(lambda: self._modes_told > told)
 
@@ -163,7 +163,7 @@ class EditorSession:
 
     async def open(self, *, tells: bool) -> None:
         """Read the log so far, and send it if requested; then stream new events."""
-        page = await asked(self._client.messages(self.session_id, limit=1))
+        page = await answer_of(self._client.messages(self.session_id, limit=1))
         self._upto = page.last_seq
         self._follow_on(tells=tells)
         await self._until(lambda: self._seq >= self._upto)
@@ -374,7 +374,7 @@ class EditorSession:
         if (found := self._open_question()) is not None:
             run_id, question = found  # which a sub-agent of the run may have asked
             answered = question.question_id
-            await asked(self._client.answer(question.run_id, answered, answer=text))
+            await answer_of(self._client.answer(question.run_id, answered, answer=text))
         else:
             run_id = await self._start(text, parts)
         if self._stops != stops:
@@ -387,7 +387,7 @@ class EditorSession:
         more: dict[str, Any] = {"workspace": self._workspace, "origin": CHAT, "parts": parts}
         start = self._client.start(text, session_id=self.session_id, model=self.model, more=more)
         async with self._sending:
-            run_id = (await asked(start)).run_id
+            run_id = (await answer_of(start)).run_id
             self._started.add(run_id)
         return run_id
 
@@ -439,7 +439,7 @@ class EditorSession:
             content = base64.b64decode(data, validate=True)
         except ValueError:
             raise RequestError.invalid_params({"details": "The attachment is not valid Base64."}) from None
-        return await asked(self._client.upload(content))
+        return await answer_of(self._client.upload(content))
 
 
 async def _ignored(_: str) -> None:

@@ -44,7 +44,7 @@ from holdfast.features.automations.requests import (
     upcoming,
     zone_of,
 )
-from holdfast.features.automations.schedules import length, next_instants, said
+from holdfast.features.automations.schedules import length, next_instants, schedule_text
 from holdfast.features.automations.state import MissedInstants, Trigger, TriggerFire
 from holdfast.features.automations.values import (
     TRIGGER,
@@ -73,7 +73,7 @@ _REPEATS = {
 }
 
 
-async def shown(trigger_id: str, trigger: Trigger, *, now_ms: int) -> TriggerShown:
+async def trigger_view(trigger_id: str, trigger: Trigger, *, now_ms: int) -> TriggerShown:
     """One trigger."""
     return TriggerShown(**await _fields(trigger_id, trigger, now_ms))
 
@@ -94,7 +94,7 @@ async def _fields(trigger_id: str, trigger: Trigger, now_ms: int) -> dict[str, A
         "id": trigger_id,
         "name": settings.name,
         "state": _state(trigger, following),
-        "when": said(settings.when),
+        "when": schedule_text(settings.when),
         "prompt": settings.prompt,
         "created_at": trigger.created_ms / 1000,
         "next": () if trigger.is_paused or trigger.is_done else tuple(at_ms / 1000 for at_ms in following),
@@ -209,7 +209,9 @@ class TriggerRoutes:
         states = [
             (row.session_id, await trigger_state(store, row.session_id)) for row in await store.logs(TRIGGER)
         ]
-        found = [await shown(id_, one, now_ms=now_ms) for id_, one in states if one.settings is not None]
+        found = [
+            await trigger_view(id_, one, now_ms=now_ms) for id_, one in states if one.settings is not None
+        ]
         return json_response(TriggerList(data=tuple(found)))
 
     async def create(self, request: Request) -> Response:
@@ -258,7 +260,7 @@ class TriggerRoutes:
             NextInstants(
                 next=tuple(at_ms / 1000 for at_ms in following),
                 local=tuple(one.isoformat(" ", "seconds") for one in local),
-                when=said(when),
+                when=schedule_text(when),
             )
         )
 
@@ -369,4 +371,6 @@ class TriggerRoutes:
         return await self._shown(trigger_id, await trigger_state(self._deps.store, trigger_id), status=status)
 
     async def _shown(self, trigger_id: str, trigger: Trigger, *, status: int = 200) -> Response:
-        return json_response(await shown(trigger_id, trigger, now_ms=self._deps.clock.now_ms()), status)
+        return json_response(
+            await trigger_view(trigger_id, trigger, now_ms=self._deps.clock.now_ms()), status
+        )

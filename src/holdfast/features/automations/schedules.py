@@ -195,7 +195,7 @@ def next_instants(schedule: Schedule, after_ms: int, *, most: int = 5) -> list[i
     return list(islice(schedule.instants(after_ms), most))
 
 
-def passed(schedule: Schedule, after_ms: int, *, before_ms: int) -> PassedInstants | None:
+def passed_instants(schedule: Schedule, after_ms: int, *, before_ms: int) -> PassedInstants | None:
     """The instants after `after_ms` and before `before_ms`, as one stretch; None if there are none."""
     first_ms = schedule.after(after_ms)
     if first_ms is None or first_ms >= before_ms:
@@ -301,7 +301,7 @@ def _iso_ms(text: str) -> int:
     return round(1000 * at.timestamp())
 
 
-def said(when: When) -> str:
+def schedule_text(when: When) -> str:
     """When it fires, for people."""
     match when:
         case CronTimes():

@@ -22,7 +22,7 @@ from holdfast.features.automations.schedules import (
     EverySchedule,
     PassedInstants,
     Schedule,
-    passed,
+    passed_instants,
 )
 from holdfast.features.automations.state import ASKED, INSTANT, MISSED, PendingFire, Trigger, TriggerFire
 from holdfast.features.automations.values import (
@@ -128,7 +128,7 @@ def _scheduled(trigger: Trigger, schedule: Schedule, moment: TriggerMoment) -> S
     if at_ms is None or at_ms > moment.now_ms:
         return WaitForInstant(at_ms or 0)
     late_ms = moment.now_ms - round(1000 * trigger.settings.grace_s)
-    late = passed(schedule, trigger.cursor_ms, before_ms=late_ms)
+    late = passed_instants(schedule, trigger.cursor_ms, before_ms=late_ms)
     if late is not None:
         return _missed(trigger, late, moment)
     return decided(trigger, PendingFire(key=f"{INSTANT}{at_ms}", at_ms=at_ms), moment)

@@ -121,7 +121,7 @@ def plan_times(given: ScheduleArgs, *, now_ms: int) -> Planned:
         BadSchedule,
         WhenFields,
         next_instants,
-        said,
+        schedule_text,
         when_of,
         zone_named,
     )
@@ -139,4 +139,4 @@ def plan_times(given: ScheduleArgs, *, now_ms: int) -> Planned:
     except BadSchedule as error:
         raise BadArguments(f"Invalid time: {error}.") from error
     local = [datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone) for at_ms in found]
-    return Planned(when, said(when), [f"{one:%a} {one.isoformat(' ', 'seconds')}" for one in local])
+    return Planned(when, schedule_text(when), [f"{one:%a} {one.isoformat(' ', 'seconds')}" for one in local])

@@ -197,7 +197,7 @@ class Delegation:
                     outlives=args.background and args.outlives_stop,
                 )
             )
-            await self._view.settled(self._log)
+            await self._view.flush(self._log)
             return self._view.session.children[ids.session_id]
         finally:
             self._reserving.release()

@@ -45,7 +45,9 @@ def public_spot(workspace: Workspace, path: str) -> Generator[Spot]:
     real_root = os.path.realpath(workspace.root)
     with workspace.spot(path) as spot:
         if is_secret_path(real_root, path) or is_secret_path(real_root, spot.inside):
-            raise SecretRefused(f"{shown(path)} may contain secrets, so it can't be read or written here.")
+            raise SecretRefused(
+                f"{display_name(path)} may contain secrets, so it can't be read or written here."
+            )
         yield spot
 
 
@@ -53,14 +55,14 @@ def insist_on_file(spot: Spot, path: str) -> os.stat_result:
     """The state of a regular file; raises PathRefused for anything else. Blocks."""
     found = spot.look()
     if found is None:
-        raise PathMissing(f"{shown(path)} doesn't exist.")
+        raise PathMissing(f"{display_name(path)} doesn't exist.")
     if stat.S_ISDIR(found.st_mode):
-        raise PathRefused(f"{shown(path)} is a folder.")
+        raise PathRefused(f"{display_name(path)} is a folder.")
     if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{shown(path)} isn't a regular file.")
+        raise PathRefused(f"{display_name(path)} isn't a regular file.")
     return found
 
 
-def shown(path: str) -> str:
+def display_name(path: str) -> str:
     """A path as an error names it."""
     return shown_path(os.fsencode(path))[:300]

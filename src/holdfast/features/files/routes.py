@@ -24,7 +24,13 @@ from holdfast.features.files.downloads import (
     range_in,
 )
 from holdfast.features.files.folders import PAGE_MAX, BadCursor, PageRequest, folder_page
-from holdfast.features.files.paths import SecretRefused, insist_on_file, normal_path, public_spot, shown
+from holdfast.features.files.paths import (
+    SecretRefused,
+    display_name,
+    insist_on_file,
+    normal_path,
+    public_spot,
+)
 from holdfast.policy.autorun_files import is_autorun
 from holdfast.safe_text import shown_path
 from holdfast.server.lazy_endpoints import RouteParts
@@ -173,14 +179,14 @@ def store_file(workspace: Workspace, path: str, data: bytes, *, overwrite: bool)
     with public_spot(workspace, path) as spot:
         if is_autorun(path) or is_autorun(spot.inside):
             raise ProtectedRefused(
-                f"{shown(path)} is protected: other programs load or run it automatically. Copy it there "
-                "yourself."
+                f"{display_name(path)} is protected: other programs load or run it automatically. Copy it "
+                "there yourself."
             )
         was = None
         if spot.look() is not None:
             found = insist_on_file(spot, path)
             if not overwrite:
-                raise AlreadyThere(f"{shown(path)} already exists.")
+                raise AlreadyThere(f"{display_name(path)} already exists.")
             was = Stamp(found.st_mtime_ns, found.st_size, "")
         replace_whole(spot, data, was=was)
         os.fsync(spot.folder_fd)

@@ -15,7 +15,7 @@ from holdfast.features.automations.events import (
     TriggerCreated,
 )
 from holdfast.features.automations.jobs import differences, settings_of
-from holdfast.features.automations.schedules import BadSchedule, said, zone_named
+from holdfast.features.automations.schedules import BadSchedule, schedule_text, zone_named
 from holdfast.features.automations.steps import schedule_of
 from holdfast.features.automations.values import (
     TRIGGER,
@@ -46,7 +46,7 @@ class HermesJob(Struct, frozen=True):
     def line(self) -> str:
         """The job in one line, for people."""
         differs = "".join(f"; {why}" for why in self.differs)
-        return f"trigger {self.settings.name!r}: {said(self.settings.when)}, paused{differs}"
+        return f"trigger {self.settings.name!r}: {schedule_text(self.settings.when)}, paused{differs}"
 
 
 class HermesJobs(Struct):

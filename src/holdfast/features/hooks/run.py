@@ -93,7 +93,7 @@ class _RunHooks:
     ) -> HookVerdict:
         """Call a hook whose start is recorded, and record its end."""
         log, began_s = self._log, self._deps.clock.monotonic_s()
-        await self._view.settled(log)
+        await self._view.flush(log)
         if limit_s is None:
             await self._view.block_if_stopping(log.run_id)
         about = {
@@ -108,7 +108,7 @@ class _RunHooks:
         self._end(hook_call_id, hook.name, verdict, ms=ms)
         if hook.settings.on != "run_end":
             self._show(hook, verdict)
-        await self._view.settled(log)
+        await self._view.flush(log)
         return verdict
 
     async def _called(
@@ -236,7 +236,7 @@ async def _ending(context: RunContext, outcome: Outcome, seconds: float | None) 
     if (hooks := _hooks_of(context)) is None:
         return
     view, log, clock = context.view, context.log, context.deps.clock
-    await view.settled(log)
+    await view.flush(log)
     is_here = log.run_id in hooks.opened.begun
     hooks.end_open_calls(HookVerdict("stopped") if is_here else HookVerdict("unknown", UNKNOWN))
     done = set(hook_state(hooks.run).run_end)
@@ -249,7 +249,7 @@ async def _ending(context: RunContext, outcome: Outcome, seconds: float | None) 
     for hook, call_id in calls:
         left_s = None if seconds is None else max(0.01, until_s - clock.monotonic_s())
         await hooks.call(hook, call_id, given, limit_s=left_s)
-    await view.settled(log)
+    await view.flush(log)
     hooks.opened.begun.discard(log.run_id)
 
 

@@ -61,7 +61,7 @@ from holdfast.features.mcp_client.flow import CUT_OFF, NOT_SENT, Incoming, Meter
 from holdfast.features.mcp_client.forms import BadForm
 from holdfast.features.mcp_client.open_call import CURRENT_CALL, OpenCall
 from holdfast.features.mcp_client.tool_specs import plain
-from holdfast.tools.offload import settle
+from holdfast.tools.offload import join
 
 if TYPE_CHECKING:
     from mcp.shared.transport_context import TransportContext
@@ -309,7 +309,7 @@ class McpConnection:
         call.cancel()
         self.suspect = True
         self.news.set()
-        await settle(call, within_s=within_s)
+        await join(call, within_s=within_s)
 
     async def _called(self, wanted: WantedCall, opened: OpenCall, *, progress: ProgressFnT) -> Answer:
         if self.over:

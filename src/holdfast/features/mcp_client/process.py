@@ -23,7 +23,7 @@ from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.sandbox.system_files import is_in
-from holdfast.tools.offload import settle
+from holdfast.tools.offload import join
 from holdfast.tools.shell.marker import Marker, marked, put_tag
 from holdfast.tools.shell.output import cleaned
 from holdfast.tools.shell.process import Command, started
@@ -121,7 +121,7 @@ class ServerProcess:
         self._wake.call()
         patience = self._patience
         within_s = patience.exit_s + patience.kill.term_s + patience.kill.kill_s + 5.0
-        await settle(self.ended, within_s=within_s)
+        await join(self.ended, within_s=within_s)
 
     # From here on: the thread.
 

@@ -19,7 +19,7 @@ from holdfast.interfaces.tool import Tool
 from holdfast.policy.tool_names import mcp_labels, mcp_tool_names
 from holdfast.sandbox.confinement import Confinement
 from holdfast.supervision import BackgroundTasks
-from holdfast.tools.offload import settle
+from holdfast.tools.offload import join
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class McpServers:
             offer.server.closing = True
             task.cancel()
         ended = asyncio.gather(*tasks, return_exceptions=True)
-        await settle(ended, within_s=CLOSE_S)
+        await join(ended, within_s=CLOSE_S)
 
     def snapshot(self) -> tuple[Tool, ...]:
         """The known tools, always in the same order, including those of a server that is down."""
@@ -94,7 +94,7 @@ class McpServers:
         """The status of each server."""
         return tuple(offer.status() for offer in self._offers)
 
-    async def settled(self, *, within_s: float) -> None:
+    async def tried_once(self, *, within_s: float) -> None:
         """Wait until each server was tried once, up to a limit."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -103,7 +103,7 @@ class McpServers:
 
     async def insist_on_all(self, *, within_s: float) -> None:
         """Wait until each server is connected; raises BadMcpServer if one isn't."""
-        await self.settled(within_s=within_s)
+        await self.tried_once(within_s=within_s)
         for status in self.status():
             if status.state != "connected":
                 why = status.why or f"it didn't connect within {within_s:g} s"

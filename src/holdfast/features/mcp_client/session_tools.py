@@ -86,7 +86,7 @@ class ClientServers:
                 supplied = await self._open(key, configs) if configs else None
         if supplied is None:
             return ()
-        await supplied.servers.settled(within_s=CONNECT_S)
+        await supplied.servers.tried_once(within_s=CONNECT_S)
         return supplied.servers.status()
 
     def tools(self, session_id: str) -> list[Tool]:

@@ -273,7 +273,7 @@ class AgentService:
             return
         # A form that wasn't shown isn't consent, so the run keeps waiting.
         if message.result is not UNSET:
-            await self._calls.settled(caller, row, {str(message.id): message.result})
+            await self._calls.resolve(caller, row, {str(message.id): message.result})
 
     async def resumed(self, caller: McpCaller) -> McpStream:
         """The rest of a stream."""
@@ -338,7 +338,7 @@ class AgentService:
         responses = call.params.get("inputResponses")
         if not isinstance(responses, dict):
             raise RpcError(INVALID_PARAMS, "Missing 'inputResponses'")
-        await self._calls.settled(call.caller, row, cast("dict[str, object]", responses))
+        await self._calls.resolve(call.caller, row, cast("dict[str, object]", responses))
         return {}
 
     async def _cancel_task(self, call: McpCall) -> Json:

@@ -19,7 +19,7 @@ from holdfast.cli.attach import OK, Attached, with_server
 from holdfast.cli.stdio_lines import LineTooLong, StdioLines
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import ClientError, Refused
-from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, told
+from holdfast.client.exchange import BROKEN, LATER, ClientRequest, RetryingHttp, error_text
 
 Json: TypeAlias = dict[str, Any]
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -160,7 +160,7 @@ class McpPipe:
                 await self._fail(message, str(error))
                 return
             except BROKEN as error:
-                why = told(error)
+                why = error_text(error)
             lost_s = lost_s or now_s()
             if now_s() - lost_s > self._exchange.patience.follow_s:
                 await self._fail(message, f"The server is gone: {why}")

@@ -304,8 +304,8 @@ class RunCalls:
         wanted = [RunQuery(limit=OPEN_RUNS_MAX, status=status) for status in ("running", "queued")]
         return [row for query in wanted for row in await self._deps.store.runs(query)]
 
-    async def settled(self, caller: McpCaller, row: RunRow, responses: Mapping[str, object]) -> None:
-        """Settle what a person answered, by id; whatever is settled already stays so."""
+    async def resolve(self, caller: McpCaller, row: RunRow, responses: Mapping[str, object]) -> None:
+        """Resolve what a person answered, by id; requests that are resolved already stay as they are."""
         run = (await self._deps.folds.run(row)).state
         read = dict[str, AskAnswer]()
         for ask_id, given in responses.items():
@@ -351,7 +351,7 @@ class RunCalls:
         if not isinstance(state, str) or not isinstance(responses, dict):
             raise RpcError(INVALID_PARAMS, "Send 'requestState' unchanged, and 'inputResponses' as an object")
         row = self._checked_row(await self._deps.store.run(state))
-        await self.settled(call.caller, row, cast("dict[str, object]", responses))
+        await self.resolve(call.caller, row, cast("dict[str, object]", responses))
         return await self.told(call, row, after=row.first_seq - 1)
 
     async def _stream(

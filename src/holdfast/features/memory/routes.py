@@ -65,7 +65,7 @@ class MemoryRoutes:
         is_admin = "admin" in request.scope[KEY_SCOPES]
         chats = await self._memories.scopes_of_chats() if is_admin else ()
         scopes = dict.fromkeys((*first, *await self._memories.scopes(owner), *chats))
-        data = [shown(scope, await self._memories.load(scope)) for scope in scopes]
+        data = [memory_shown(scope, await self._memories.load(scope)) for scope in scopes]
         return json_response(MemoryList(mode=memory_of(self._deps.agent).mode, data=tuple(data)))
 
     async def history(self, request: Request) -> Response:
@@ -100,7 +100,7 @@ class MemoryRoutes:
             document = _document(scope, wanted)
             text, by = wanted.text.strip(), _owner(request)
             memory = await self._memories.put(scope, document, text, by=by, seen_seq=wanted.seen_seq)
-        return json_response(shown(scope, memory))
+        return json_response(memory_shown(scope, memory))
 
     async def propose(self, request: Request) -> Response:
         """POST /v1/memory/propose."""
@@ -123,7 +123,7 @@ class MemoryRoutes:
                 origin=_typed_in(wanted.session_id),
             )
             await self._memories.propose(scope, edit, because=())
-        return json_response(shown(scope, await self._memories.load(scope)))
+        return json_response(memory_shown(scope, await self._memories.load(scope)))
 
     async def decide(self, request: Request) -> Response:
         """POST /v1/memory/decide."""
@@ -133,7 +133,7 @@ class MemoryRoutes:
             memory = await self._memories.decide(
                 scope, accept=wanted.accept, reject=wanted.reject, by=_owner(request)
             )
-        return json_response(shown(scope, memory))
+        return json_response(memory_shown(scope, memory))
 
     async def roll_back(self, request: Request) -> Response:
         """POST /v1/memory/rollback."""
@@ -145,7 +145,7 @@ class MemoryRoutes:
                 memory = await self._memories.undo(scope, wanted.change_id, by=by)
             else:
                 memory = await self._memories.roll_back(scope, wanted.to_seq, by=by, seen_seq=wanted.seen_seq)
-        return json_response(shown(scope, memory))
+        return json_response(memory_shown(scope, memory))
 
     async def forget(self, request: Request) -> Response:
         """POST /v1/memory/forget."""
@@ -209,7 +209,7 @@ def _refused() -> Generator[None]:
         raise Problem(409, str(error), code="not_remembered") from error
 
 
-def shown(scope: MemoryScope, memory: Memory) -> MemoryShown:
+def memory_shown(scope: MemoryScope, memory: Memory) -> MemoryShown:
     """A memory as its owner sees it."""
     return MemoryShown(
         scope=scope.kind,

@@ -57,7 +57,7 @@ from holdfast.server.runs.client_tools import (
     declared_tools,
     give_up_waiting,
     resumed_run,
-    said_before,
+    text_before,
 )
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.requests import headers_of, raw_headers
@@ -208,7 +208,7 @@ def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Respon
     if response_failed(ended):
         return failed_response(run, started.headers)
     calls = client_calls(ended)
-    text = said_before(ended, started.after) if calls or ended.person_ask else ended.run.output
+    text = text_before(ended, started.after) if calls or ended.person_ask else ended.run.output
     if ended.person_ask is not None:
         text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask, started.page))))
     message = ChatMessage(

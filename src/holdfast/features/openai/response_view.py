@@ -41,7 +41,7 @@ from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.problems import Problem
 from holdfast.server.provider_formats import response_fields, text_part
-from holdfast.server.runs.client_tools import ClientCall, client_calls, said_before
+from holdfast.server.runs.client_tools import ClientCall, client_calls, text_before
 from holdfast.server.runs.history import response_id
 from holdfast.server.runs.run_report import tool_args, tool_name
 from holdfast.server.streams.shared_frames import Added
@@ -148,9 +148,9 @@ def _output(span: ResponseSpan, context: ResponseContext) -> list[dict[str, Any]
             before = made
     text, status = fold.output, _message_status(run)
     if span.client_ask is not None:
-        text, status = said_before(span, context.after), "completed"
+        text, status = text_before(span, context.after), "completed"
     elif span.person_ask is not None:
-        said = said_before(span, context.after)
+        said = text_before(span, context.after)
         text, status = (
             BREAK.join(filter(None, (said, waiting_text(span.person_ask, context.page)))),
             "incomplete",

@@ -51,7 +51,7 @@ from holdfast.server.runs.history import (
     response_row,
 )
 from holdfast.server.runs.requests import given_history, headers_of, raw_headers
-from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
+from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, result_so_far, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_response, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_response, once_key
 from holdfast.values import HistoryMessage
@@ -167,7 +167,7 @@ class OpenAIResponsesRoutes:
         fold = await self._deps.folds.run(row)
         if not fold.view.client_asks:
             return ResponseSpan(fold, used=fold.state.usage)
-        return await told_so_far(self._deps, row, after=context.after)
+        return await result_so_far(self._deps, row, after=context.after)
 
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():

@@ -263,10 +263,10 @@ class Plans:
             action = Action(tool=UPDATE_PLAN, summary=plan_text(steps), digest=digest)
             verdict = type(verdict)((), headline=_HEADLINE)
             self._people.ask_about(asked.tool_call_id, action, verdict, choices=("once", "deny"))
-            await self._view.settled(self._log)
+            await self._view.flush(self._log)
             ask = self._people.earlier(asked.tool_call_id)
             assert ask is not None, "it was asked just now"
-        return await self._people.settled(ask)
+        return await self._people.resolved(ask)
 
     async def _put(
         self, asked: e.ToolAsked, steps: tuple[PlanStep, ...], *, accepted_by_person: AskStatus | None = None
@@ -280,7 +280,7 @@ class Plans:
                 accepted=accepted_by_person is not None,
             )
         )
-        await self._view.settled(self._log)
+        await self._view.flush(self._log)
 
     def _needs_acceptance(self, run: Run) -> bool:
         """Whether the plan ends plan mode: that of the run or, unless it's a sub-agent's, of the session."""

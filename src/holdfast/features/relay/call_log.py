@@ -48,7 +48,7 @@ class LoggedEvents(MeteredEvents):
     async def room(self) -> None:
         await super().room()
         if self._is_ahead:
-            await self.log.settled()
+            await self.log.flush()
         await self.log.room()
 
     @override
@@ -233,7 +233,7 @@ class CallLog:
         finish: CallFinish = ended.finish if isinstance(ended, Answer) else "failed"
         log.emit(e.CallEnded(at_ms=log.now_ms(), run_id=run_id, call_id=record.call_id, finish=finish))
         with suppress(UnknownSession):
-            await log.settled()
+            await log.flush()
             outcome = e.RunEnded(
                 at_ms=log.now_ms(),
                 run_id=run_id,

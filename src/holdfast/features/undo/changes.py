@@ -113,7 +113,7 @@ class ShownChange(Struct, frozen=True):
     after_bytes: int | None
 
 
-def shown(change: Change, name: str, *, blob: Callable[[bytes], bytes]) -> ShownChange:
+def shown_change(change: Change, name: str, *, blob: Callable[[bytes], bytes]) -> ShownChange:
     """The change with its diff; `blob` reads stored contents. Blocks."""
     before = blob(change.before.name) if change.before is not None else None
     after = blob(change.after.name) if change.after is not None else None

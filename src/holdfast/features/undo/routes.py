@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.features.undo.changes import shown
+from holdfast.features.undo.changes import shown_change
 from holdfast.features.undo.folds import snapshots_of
 from holdfast.features.undo.git_heads import GitMove, git_move
 from holdfast.features.undo.object_store import MissingObject
@@ -223,7 +223,7 @@ def _files(found: FoundChanges, snapshots: Snapshots) -> Iterator[FileChanged]:
         name = shown_path(one.change.path)
         read = partial(snapshots.store.read, kind="blob")
         try:
-            text = shown(one.change, name, blob=read) if left > 0 else None
+            text = shown_change(one.change, name, blob=read) if left > 0 else None
         except MissingObject:
             text = None
         left -= len(text.diff) if text is not None else 0

@@ -127,7 +127,7 @@ class _Turn:
                 commit=head.commit,
             )
         )
-        await self._context.view.settled(log)
+        await self._context.view.flush(log)
 
 
 def _changed(snapshots: Snapshots, run: Run, taken: Snapshot) -> int:

@@ -142,7 +142,7 @@ def substituted_in(command: SimpleCommand) -> Iterator[str]:
             yield from _BACKTICKS.findall(redirect.target.text)
 
 
-def said_in(commands: Sequence[SimpleCommand]) -> Iterator[str]:
+def printed_texts(commands: Sequence[SimpleCommand]) -> Iterator[str]:
     """The literal texts that commands print, for whatever reads them."""
     for command in commands:
         if command.words and likely_name(command.words[0]) in _SAYS:

@@ -18,7 +18,7 @@ from holdfast.policy.shell.guesses import (
     behind,
     filled,
     moves_of,
-    said_in,
+    printed_texts,
     substituted_in,
     telling_in,
     texts_in,
@@ -134,7 +134,7 @@ def steps(script: Script, *, depth: Depth | None = None) -> Iterator[ScriptStep]
     for command in script.guesses:
         opened = list(_open(command, depth.guessed))
         yield from _as_guesses([*opened, *_guesses(command, opened, depth=depth.guessed)])
-    for text in said_in(script.commands) if unseen else ():
+    for text in printed_texts(script.commands) if unseen else ():
         yield from _as_guesses(_inside(SimpleCommand(), text, depth=depth.guessed))
 
 

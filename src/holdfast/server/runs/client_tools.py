@@ -110,7 +110,7 @@ def client_calls(span: ResponseSpan) -> list[ClientCall]:
     ]
 
 
-def said_before(span: ResponseSpan, after: int) -> str:
+def text_before(span: ResponseSpan, after: int) -> str:
     """Return the text of the answer that ends with client tool calls or a request to a person."""
     asked, waits = span.client_ask, span.person_ask
     calls = asked.tool_call_ids if asked else (waits.tool_call_id,) if waits else ()

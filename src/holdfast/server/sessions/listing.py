@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.api.sessions import Forked, HitShown, SessionMade, SessionShown
 from holdfast.folds.entries import Ending, Entry, Notice, Person, Text
-from holdfast.folds.entries import shown as entry_shown
+from holdfast.folds.entries import entry_json as entry_shown
 from holdfast.folds.phases import Phase
 from holdfast.folds.rows import AskRow, SessionRow
 from holdfast.folds.session import Session

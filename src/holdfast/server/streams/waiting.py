@@ -75,7 +75,7 @@ async def wait_for(
     )
 
 
-async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> ResponseSpan:
+async def result_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> ResponseSpan:
     """Return the result of `wait_for`, if the log has it."""
     used, at = Tally(), max(after, row.first_seq - 1)
     while records := await deps.store.read(row.session_id, after=at, limit=READ_AT_ONCE):

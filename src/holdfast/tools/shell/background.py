@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.decisions.fair_shares import FairShare, with_extra
 from holdfast.interfaces.tool import ToolCall
-from holdfast.tools.offload import offload, settle
+from holdfast.tools.offload import join, offload
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.output import cleaned
@@ -91,7 +91,7 @@ class Background:
             await self._forget(*given_up)
         except BaseException:
             job.end_it()
-            await settle(job.ended, within_s=self._linger_s)
+            await join(job.ended, within_s=self._linger_s)
             await self._forget(job, *given_up)
             raise
         return job
@@ -149,7 +149,7 @@ class Background:
     async def kill(self, job: BackgroundJob) -> None:
         """End the job and everything it started; it stays listed."""
         job.end_it()
-        await settle(job.ended, within_s=self._linger_s)
+        await join(job.ended, within_s=self._linger_s)
 
     async def adopt(self) -> list[BackgroundJob]:
         """Find the jobs of an earlier server in the folder, and watch those that are alive."""
@@ -175,7 +175,7 @@ class Background:
         for job in self._jobs.values():
             job.leave()
         for job in self._jobs.values():
-            await settle(job.ended, within_s=self._linger_s)
+            await join(job.ended, within_s=self._linger_s)
         if self._closing:
             _, late = await asyncio.wait(self._closing, timeout=self._linger_s)
             for task in late:

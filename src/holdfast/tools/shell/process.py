@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.sandbox.launch import Launch, Lifetime, StartReport
-from holdfast.tools.offload import settle
+from holdfast.tools.offload import join
 from holdfast.tools.shell.marker import Marker, marked, put_tag, tagged
 from holdfast.tools.shell.output import LiveText
 from holdfast.tools.shell.process_table import ProcessEntry
@@ -96,7 +96,7 @@ async def run_command(
                 await hear(text)
     except BaseException as error:
         child.wake.call()
-        await settle(child.ended, within_s=kill_patience.term_s + kill_patience.kill_s + 5.0)
+        await join(child.ended, within_s=kill_patience.term_s + kill_patience.kill_s + 5.0)
         if child.ended.done() and child.ended.exception() is None and child.ended.result().survivors:
             error.add_note(f"alive after KILL: {', '.join(map(str, child.ended.result().survivors))}")
         raise
