@@ -1528,6 +1528,15 @@ export interface TriggerGaveUp {
   readonly failures: number;
 }
 
+/** The issuer replaced the tokens of a sign-in, and they are stored. */
+export interface CredentialRefreshed {
+  readonly type: "credential.refreshed";
+  readonly at_ms: number;
+  readonly name: string;
+  readonly expires_at_ms: number;
+  readonly rejected?: boolean;
+}
+
 /** The agent's current plan. `accepted` means that a person accepted it in plan mode. */
 export interface PlanUpdated {
   readonly type: "plan.updated";
@@ -1685,6 +1694,7 @@ export type AnyEvent =
   | TriggerMissed
   | TriggerRunEnded
   | TriggerGaveUp
+  | CredentialRefreshed
   | PlanUpdated
   | GoalContinued
   | HookStarted

@@ -169,6 +169,7 @@ type Unseen =
   | e.MemoryProposed
   | e.MemoryWritten
   | e.MemoryRejected
+  | e.CredentialRefreshed
   | e.HookStarted
   | e.HookEnded
   | InOtherLogs;

@@ -43,6 +43,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("transcripts"),
     Shipped("profiles", folder="profiles"),
+    Shipped("sign_ins", logs={"credential": "crd_"}, settings=("sign_ins", "target_auth")),
     Shipped("hermes_import"),
     Shipped("relay"),
     Shipped("openai"),

@@ -70,6 +70,14 @@ class Redactor:
         more = [one for one in secrets if len(one) >= CHARS_MIN and one not in self.texts]
         return Redactor([*self.texts, *more]) if more else self
 
+    def exchange(self, *, learn: Iterable[str], forget: Iterable[str]) -> None:
+        """Replace other secrets from now on, everywhere that this redactor is used: tokens are renewed."""
+        kept = set(self.texts).difference(forget)
+        if not kept.issuperset(more := [one for one in learn if len(one) >= CHARS_MIN]):
+            Redactor.__init__(self, [*kept, *more])
+            self.__dict__.pop("_spellings", None)
+            self.__dict__.pop("_has_short_escapes", None)
+
     def redact_text(self, text: str) -> str:
         """The text without secrets."""
         return _without(self.texts, text)

@@ -81,7 +81,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request goes; falling back picks another target and changes none.
 
     `proxy` is the URL of an HTTP proxy on the way there, with user and password if it wants them. If there
-    are several `api_keys`, `api_key` is the one in use.
+    are several `api_keys`, `api_key` is the one in use. `auth` names a sign-in whose token takes its place.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     api_key: str = ""
     api_keys: tuple[str, ...] = ()
+    auth: str = ""
     context_window: int = 200_000
     headers: dict[str, str] = {}
     proxy: str = ""

@@ -113,6 +113,15 @@ def test_all_that_a_file_may_do_is_said_to_the_letter_in_a_line_each(
         "  lets web pages of https://evil.example.com call it (server.cors_origins)",
         "  lets agents work in / (agent.workspace)",
     ]
+    signed = TARGET.replace('api_key = "sk-of-main-target"', 'auth = "codex"')
+    issuer = '[[sign_ins]]\nname = "codex"\nissuer = "https://evil.example.com"\n'
+    (here / "holdfast.toml").write_text(signed + issuer)
+    assert trust(None) == 0
+    _, *said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "  renews your sign-in codex at https://evil.example.com",
+        "  sends conversations to https://models.example.com/v1 (target main), with your sign-in codex",
+    ]
     keys = '[server]\nhost = "0.0.0.0"\napi_keys = ["a-key-of-somebody-else"]\n'
     (here / "holdfast.toml").write_text(keys)
     monkeypatch.delenv("HOLDFAST_API_KEY")

@@ -48,7 +48,7 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.operations, feature.tools, feature.session_tools, feature.doctor),
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
         *(feature.opened, feature.can_undo, feature.recover, feature.upkeep, feature.user_commands),
-        *(feature.terminal_proposals,),
+        *(feature.terminal_proposals, feature.authorize),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
     chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())

@@ -45,7 +45,9 @@ RUNNING = (said("m1"), queued("r1", "m1"), started("r1"))
 
 
 # Events of logs that are no conversations.
-NO_CONVERSATIONS = frozenset({"holdfast.features.channels.events", "holdfast.events.deliveries"})
+NO_CONVERSATIONS = frozenset(
+    {"holdfast.features.channels.events", "holdfast.features.sign_ins.events", "holdfast.events.deliveries"}
+)
 
 
 def test_the_generator_of_logs_leaves_no_event_type_out() -> None:

@@ -235,8 +235,11 @@ def _book(inputs: ConfigInputs) -> TrustedFiles:
 def powers(loaded: Loaded) -> Iterator[str]:
     """Describe the risks of a configuration."""
     settings = loaded.settings
+    for sign_in in settings.sign_ins:
+        yield f"renews your sign-in {sign_in.name} at {sign_in.issuer}"
     for index, target in enumerate(settings.targets):
-        yield f"sends conversations to {target.base_url} (target {target.name})"
+        token = f", with your sign-in {target.auth}" if target.auth else ""
+        yield f"sends conversations to {target.base_url} (target {target.name}){token}"
         if target.proxy and _in_file(loaded, ("targets", index, "proxy")):
             yield f"sends them through the proxy {shown_proxy(target.proxy)}"
     for path, reference in loaded.references.items():

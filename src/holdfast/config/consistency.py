@@ -198,16 +198,8 @@ def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
     call_path = CALL_PATHS[target.wire]
     if url.path.rstrip("/").endswith(call_path):
         yield ConfigIssue(("base_url",), f"must not include {call_path}, which every call adds")
-    has_key = bool(target.api_key or target.api_keys)
-    if not (has_key or target.headers or local):
-        yield ConfigIssue((), "has no api_key", is_warning=True)
-    if target.api_key and target.api_keys:
-        yield ConfigIssue(("api_keys",), "can't be combined with api_key; list all keys here")
-    for index, key in enumerate(target.api_keys):
-        if not key or key in target.api_keys[:index]:
-            problem = "must not be empty" if not key else "repeats a key of the list"
-            yield ConfigIssue(("api_keys", index), problem)
-    if url.scheme == "http" and has_key and not local:
+    yield from _target_keys(target, local=local)
+    if url.scheme == "http" and (target.api_key or target.api_keys) and not local:
         yield ConfigIssue(("base_url",), "uses http, so the key is sent unencrypted", is_warning=True)
     if not _EFFORT.fullmatch(target.reasoning_effort):
         yield ConfigIssue(("reasoning_effort",), "must be a level such as low, medium or high")
@@ -215,6 +207,20 @@ def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("temperature",), f"must be at most {TEMPERATURE_MAX:g}")
     if target.temperature is not None and f".{url.hostname}".endswith(f".{UNSAMPLED_HOST}"):
         yield ConfigIssue(("temperature",), f"isn't accepted by {url.hostname}")
+
+
+def _target_keys(target: TargetSettings, *, local: bool) -> Iterator[ConfigIssue]:
+    has_key = bool(target.api_key or target.api_keys)
+    if target.auth and has_key:
+        yield ConfigIssue(("auth",), "can't be combined with a key: the sign-in takes its place")
+    if not (has_key or target.auth or target.headers or local):
+        yield ConfigIssue((), "has no api_key", is_warning=True)
+    if target.api_key and target.api_keys:
+        yield ConfigIssue(("api_keys",), "can't be combined with api_key; list all keys here")
+    for index, key in enumerate(target.api_keys):
+        if not key or key in target.api_keys[:index]:
+            problem = "must not be empty" if not key else "repeats a key of the list"
+            yield ConfigIssue(("api_keys", index), problem)
 
 
 def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:

@@ -20,6 +20,7 @@ from holdfast.values import (
     RelayKeep,
 )
 
+SignInName: TypeAlias = Literal["", "codex", "copilot", "nous"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
@@ -111,6 +112,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[Secret, ...],
         doc("Several keys instead. When one reaches a limit or is rejected, calls use the next.", "key"),
     ] = ()
+    auth: Annotated[SignInName, doc("Sign-in to use instead of a key. See `holdfast auth`.")] = ""
     context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
     reasoning_effort: Annotated[
         str, doc("Default reasoning effort, such as low, medium or high. If empty, the model's.", "name")
@@ -140,6 +142,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             model=self.model,
             api_key=str(self.api_key),
             api_keys=tuple(map(str, self.api_keys)),
+            auth=self.auth,
             context_window=self.context_window,
             headers={name: str(value) for name, value in self.headers.items()},
             reasoning_effort=self.reasoning_effort,
@@ -232,6 +235,13 @@ class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ] = ""
     url: Annotated[str, doc("URL of a SearXNG server, or another URL for the service.", "url or empty")] = ""
     api_key: Annotated[Secret, doc("API key for Brave, Tavily or Exa.", "key")] = Secret()
+
+
+class SignInSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[sign_ins]]: another issuer than usual for a sign-in, such as GitHub Enterprise."""
+
+    name: Annotated[Literal["codex", "copilot", "nous"], doc("Name of the sign-in.")]
+    issuer: Annotated[str, doc("Base URL of the issuer.", "url")]
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -425,6 +435,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agent: AgentSettings = AgentSettings()
     web_search: WebSearchSettings = WebSearchSettings()
     relay: RelaySettings = RelaySettings()
+    sign_ins: tuple[SignInSettings, ...] = ()
     keys: tuple[KeySettings, ...] = ()
     approvals: ApprovalSettings = ApprovalSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -432,6 +443,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mcp_servers: tuple[McpServerSettings, ...] = ()
     channels: tuple[ChannelSettings, ...] = ()
     hooks: tuple[HookSettings, ...] = ()
+
+    @property
+    def target_auth(self) -> tuple[str, ...]:
+        """The sign-ins that targets use."""
+        return tuple(target.auth for target in self.targets if target.auth)
 
     @property
     def data_dir(self) -> Path:

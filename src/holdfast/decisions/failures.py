@@ -235,6 +235,8 @@ def classify(facts: Facts, target: Target) -> Classified:
     treatment = TREATMENTS[rule.kind]
     subject, brief = _happened(rule, seen, said=_clause(error.text, target), target=target)
     advice = (rule.advice or treatment.advice).format(target=target.name, setting=setting_of(facts.deadline))
+    if target.auth and rule.kind == "auth":
+        advice = f"run `holdfast auth login {target.auth}`"
     failure = Failure(
         kind=rule.kind,
         text=f"{subject}{brief}; {advice}" if advice else f"{subject}{brief}",

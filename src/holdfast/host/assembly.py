@@ -40,6 +40,7 @@ from holdfast.host.tools import (
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import Feature, FeatureContext
 from holdfast.interfaces.journal import Store
+from holdfast.interfaces.model import Authorize
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
@@ -132,7 +133,7 @@ async def open_parts(
         stack.push_async_callback(store.close)
         clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
-        context = FeatureContext(settings, store, clock, config)
+        context = FeatureContext(settings, store, clock, secrets, config)
 
         def tools_with_store() -> Mapping[str, Sequence[Tool]]:
             from holdfast.host.tool_groups import tools_with_store  # imported with the other tools
@@ -167,6 +168,7 @@ async def open_parts(
             ),
             clock=clock,
             prices=prices,
+            authorize=await _authorize(stack, context),
             unattended=settings.approvals.permission_mode == "unattended",
             opening=tools.opening,
             sandbox=partial(_sandbox_shown, settings, tools.opening),
@@ -205,6 +207,15 @@ async def _opened_features(stack: AsyncExitStack, context: FeatureContext) -> Ma
         if one.opened
     }
     return {name: value for name, value in opened.items() if value is not None}
+
+
+async def _authorize(stack: AsyncExitStack, context: FeatureContext) -> Authorize | None:
+    """Open the sign-ins until the stack is closed, if a target uses one."""
+    if not context.settings.target_auth:
+        return None
+    one = next(one for one in FEATURES.values() if one.authorize)  # the configuration was checked
+    await asyncio.to_thread(import_module, one.module(one.authorize))
+    return await stack.enter_async_context(one.part(one.authorize)(context))
 
 
 def _sandbox_shown(settings: Settings, opening: Opening[OpenedTools]) -> SandboxShown:

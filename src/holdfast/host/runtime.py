@@ -22,7 +22,7 @@ from holdfast.events import Event
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
-from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
+from holdfast.interfaces.model import Answer, Authorize, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
@@ -82,6 +82,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     jitter: Callable[[], float] = random.random
     http: "Callable[[], ModelHttp]" = _model_http
     prices: Prices = field(default_factory=Prices)
+    authorize: Authorize | None = None
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
     opening: Opening[Any] | None = None  # of the tools, for the caller to begin; None: they are open
     sandbox: Callable[[], SandboxShown | None] = lambda: None  # what commands run in, for people
@@ -190,6 +191,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
             parts.jitter,
             unattended=parts.unattended,
             prices=parts.prices,
+            authorize=parts.authorize,
         )
         model = _Model(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.interfaces.journal import Store
     from holdfast.interfaces.tool import Tool, ToolResult
     from holdfast.messages import ToolSpec
+    from holdfast.redaction import Redactor
     from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.registry import Registry
     from holdfast.values import Outcome, RunSettings
@@ -45,6 +46,7 @@ class FeatureContext(Struct, frozen=True):
     settings: "Settings"
     store: "Store"
     clock: "Clock"
+    secrets: "Redactor"  # what texts are cleaned of; a feature that gets further secrets adds them
     config: Path | None = None  # the file that the settings come from
 
 
@@ -300,6 +302,10 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Owners of the feature's logs, by source: `async (log_id, fence, deps: RouteDeps) -> None`. A node runs
     # one for each log that it can claim.
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    # The tokens of targets with `auth`: `(context: FeatureContext) -> AsyncContextManager[Authorize]`. Opened
+    # if there are such targets.
+    authorize: str = ""
 
     # Its open resources, as `deps.features[name]` of agents: an async context manager
     # `(context: FeatureContext)`. It yields None if the feature is off.

@@ -8,6 +8,7 @@ from msgspec import Struct
 from holdfast.events import Event
 from holdfast.messages import AskedTool, ModelRequest
 from holdfast.model_events import FinishReason
+from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure
 
 
@@ -73,6 +74,9 @@ class NoAnswer(Struct, frozen=True):
     wait_ms: int | None = None
 
 
+# Gives a target with `auth` its current token and headers, or says why there is none. The second argument is
+# a token that the endpoint rejected, or empty. It ends within 30 s, and may be cancelled.
+Authorize: TypeAlias = Callable[[Target, str], Awaitable[Target | Failure]]
 Compact: TypeAlias = Callable[[], Awaitable[ModelRequest | None]]
 
 

@@ -20,12 +20,13 @@ from holdfast.interfaces.model import Answer, EventSink
 from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import CallRequest
 from holdfast.models.exchange import AnswerReceiver, AttemptMeter, ExchangeEnd, ModelExchange
-from holdfast.models.status_lines import live_line
+from holdfast.models.status_lines import live_line, signing_in
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Target
-from holdfast.values import CloseReason, FailureKind
+from holdfast.values import CloseReason, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
+LOOK_S = 0.1  # until a hedge looks again whether a sign-in has given its token
 
 # Read with this module, in a thread, so that no call waits for the disk.
 _SILENT_REJECTS = load_silent_rejects(Path(__file__).with_name("silent_rejects.toml").read_text("utf-8"))
@@ -57,6 +58,14 @@ class AttemptContext(msgspec.Struct, frozen=True):
     reconnects: int | None = None
 
 
+async def authorized_by(deps: CallDeps, target: Target, rejected: str = "") -> Target | Failure:
+    """The target with the current token of its sign-in, or the failure that there is none."""
+    if deps.authorize is None:
+        text = f"target {target.name} uses the sign-in {target.auth}, which needs a holdfast.toml"
+        return Failure(kind="auth", text=text, rule="sign_in")
+    return await deps.authorize(target, rejected)
+
+
 class Attempt:
     """One attempt; `run` may be awaited once."""
 
@@ -67,6 +76,7 @@ class Attempt:
         self.is_recorded = context.reconnects is None  # whether its start is on the log
         self._deps = deps
         self._target = target
+        self.sent_as = target  # with its token, if the target has a sign-in
         self._sink = sink
         self._context = context
         self._deadlines: Deadlines | None = None
@@ -84,6 +94,8 @@ class Attempt:
         self._deadlines = deadlines = self._effective(asked, tokens)
         if self.is_recorded:
             self._emit_started(deadlines)
+        if self._target.auth and (unauthorized := await self._unauthorized()) is not None:
+            return unauthorized
         receiver = asked.receiver(self._sink, self._target, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
@@ -101,9 +113,7 @@ class Attempt:
             _log.exception("a model call failed because of a bug in Holdfast")
             return self._failed(self._facts(bug=repr(error)), "cancel")
         except BaseException as error:
-            # We cancelled it ourselves, and the message of the cancellation is the cause.
-            cause = next((said for said in error.args if isinstance(said, str) and said), "stop")
-            self._failed(self._facts(cancelled_by=cause), "cancel")
+            self._cancelled(error)
             raise
         finally:
             activity.end(self._target)
@@ -115,6 +125,27 @@ class Attempt:
                 self._target, tokens, first_event_s=watchdog.first_event_s
             )
         return judged
+
+    async def _unauthorized(self) -> Classified | None:
+        """Get the current token of the target's sign-in, or the failure that there is none."""
+        began_s, name = self._deps.clock.monotonic_s(), self._target.auth
+        self._sink.live = lambda: signing_in(name, took_s=self._deps.clock.monotonic_s() - began_s)
+        try:
+            authorized = await authorized_by(self._deps, self._target)
+        except BaseException as error:
+            self._cancelled(error)
+            raise
+        if isinstance(authorized, Target):
+            self.sent_as = authorized
+            return None
+        classified = Classified(authorized, brief=authorized.text)
+        self._emit_failed(classified, "cancel")
+        return classified
+
+    def _cancelled(self, error: BaseException) -> None:
+        # We cancelled it ourselves, and the message of the cancellation is the cause.
+        cause = next((said for said in error.args if isinstance(said, str) and said), "stop")
+        self._failed(self._facts(cancelled_by=cause), "cancel")
 
     @property
     def was_connected(self) -> bool:
@@ -144,10 +175,12 @@ class Attempt:
 
     def first_event_left_s(self, share: float) -> float | None:
         """How long until this share of the first-event patience is over; None once an event has arrived."""
-        return 0.0 if self._watchdog is None else self._watchdog.first_event_left_s(share)
+        if self._watchdog is None:
+            return LOOK_S if self._target.auth else 0.0
+        return self._watchdog.first_event_left_s(share)
 
     async def _talk(self, asked: CallRequest, watchdog: Watchdog, *, receiver: AnswerReceiver) -> ExchangeEnd:
-        built, parser = await asked.build(self._target)
+        built, parser = await asked.build(self.sent_as)
         exchange = ModelExchange(
             built, parser, watchdog=watchdog, receiver=receiver, meter=self._meter, sink=self._sink
         )
@@ -170,7 +203,7 @@ class Attempt:
         return self._failed(self._facts(finish=reason, produced=receiver.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
-        classified = classify(facts, self._target)
+        classified = classify(facts, self.sent_as)
         if not self.is_recorded and (facts.cancelled_by or is_unreachable(classified.failure)):
             self._unrecorded = (classified, close_reason)
         else:

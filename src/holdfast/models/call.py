@@ -16,7 +16,7 @@ from holdfast.decisions.retry import is_unreachable
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import ModelRequest
-from holdfast.models.attempt import Attempt, AttemptContext, Hooks
+from holdfast.models.attempt import Attempt, AttemptContext, Hooks, authorized_by
 from holdfast.models.call_deps import CallDeps
 from holdfast.models.call_request import AskForLess, CallRequest, ConversationRequest
 from holdfast.models.hedge import Contender, HeldSink, Race
@@ -25,6 +25,7 @@ from holdfast.models.status_lines import (
     GAVE_UP,
     HEDGED,
     OTHER_KEY,
+    RENEWED,
     SLOWER,
     STOPPED,
     asked_to_wait,
@@ -33,6 +34,7 @@ from holdfast.models.status_lines import (
     exhausted,
     gate_reason,
     outage_line,
+    signing_in,
     slower,
     unreachable,
     unresponsive,
@@ -46,14 +48,17 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
+UNAUTHORIZED = 401
 KEY_PAUSE_MS = 600_000  # a key that was rejected isn't used for so long while others work
 
 
-class OtherKey(Struct, frozen=True):
-    """Ask the same target at once, with another of its keys; this isn't a further attempt of the call."""
+class OtherCredential(Struct, frozen=True):
+    """Ask the same target at once, with another key or token; this isn't a further attempt of the call."""
 
 
-_Next: TypeAlias = retry.RetryAfter | retry.Reconnect | retry.FallBack | retry.Gated | AskForLess | OtherKey
+_Next: TypeAlias = (
+    retry.RetryAfter | retry.Reconnect | retry.FallBack | retry.Gated | AskForLess | OtherCredential
+)
 
 # The slower of two attempts counts as this failure, so that its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
@@ -95,6 +100,7 @@ class _Call:
 
     _has_pools = False  # of keys
     _spent_keys: frozenset[str] = frozenset()
+    _renewed: frozenset[str] = frozenset()  # targets with a new token
 
     def __init__(self, calls: ModelCalls, sink: EventSink, *, asked: CallRequest) -> None:
         self._deps = calls.deps
@@ -136,7 +142,7 @@ class _Call:
                 if isinstance(ended, Answer):
                     await self._deps.shared.answered(target)
                     return ended
-                decision = await self._decided(target, ended)
+                decision, ended = await self._decided(target, ended)
             self._last_failure = ended.failure
             if isinstance(decision, retry.GiveUp):
                 return self._no_answer(ended.failure, wait_ms=ended.wait_ms)
@@ -162,13 +168,15 @@ class _Call:
                 return await self._fall_back(target, decision)
             case retry.Gated():
                 await self._gate(target, ended, decision=decision)
-            case OtherKey():
+            case OtherCredential():
                 pass  # the loop chooses it
             case _:
                 self._asked.ask_for_less(target, decision)
         return target
 
-    async def _decided(self, target: Target, ended: Classified) -> retry.Decision | OtherKey:
+    async def _decided(
+        self, target: Target, ended: Classified
+    ) -> tuple[retry.Decision | OtherCredential, Classified]:
         """Count a failure, decide what to do, and record it unless it's one of many in an outage."""
         attempt = self._newest
         assert attempt is not None, "it has just failed"
@@ -179,12 +187,10 @@ class _Call:
         else:
             self._add_to_trace(*self._reconnects.end(target))
         await self._share(target, ended)
-        if (other := await self._other_key(target, ended)) is not None:
-            self._trace_attempt(target, ended, then=OTHER_KEY)
-            return other
-        if target.api_keys:
-            self._choose_keys()  # if none is open, the one that opens first decides
-            ended = replace(ended, wait_ms=ended.wait_ms and self._gate_ms(self._named(target.name)))
+        changed, ended = await self._change_credential(target, ended, token=attempt.sent_as.api_key)
+        if changed:
+            self._trace_attempt(target, ended, then=changed)
+            return OtherCredential(), ended
         decision = self._asked.decide(ended.failure, self._history(target, ended))
         if isinstance(decision, retry.Compact) and not await self._asked.shorten():
             decision = self._asked.decide(ended.failure, self._history(target, ended))
@@ -197,7 +203,7 @@ class _Call:
         if attempt.is_recorded:
             self._tried.append(retry.Tried(target.name, ended.failure))
             self._trace_attempt(target, ended, then=done_after(decision))
-        return decision
+        return decision, ended
 
     def _first_target(self) -> Target:
         """The preferred target, or the first one without a long gate or an open breaker."""
@@ -323,23 +329,50 @@ class _Call:
     def _named(self, name: str) -> Target:
         return next(target for target in self._targets if target.name == name)
 
-    async def _other_key(self, target: Target, ended: Classified) -> OtherKey | None:
-        """Another key that can be used now, if the failure is one of this key alone."""
-        if (
-            not target.api_keys
-            or ended.failure.kind not in retry.OF_ONE_KEY
-            or not self._asked.is_replaceable
-        ):
-            return None
+    async def _change_credential(
+        self, target: Target, ended: Classified, *, token: str
+    ) -> tuple[str, Classified]:
+        """Use another key or token after a failure of this one alone.
+
+        Returns what was done, or nothing, and the failure that counts then.
+        """
+        if not self._asked.is_replaceable:
+            return "", ended
+        if target.auth:
+            return await self._renew_sign_in(target, ended, token=token)
+        if not target.api_keys:
+            return "", ended
+        if ended.failure.kind in retry.OF_ONE_KEY and await self._drop_key(target, ended):
+            return OTHER_KEY, ended
+        self._choose_keys()  # if none is open, the one that opens first decides
+        return "", replace(ended, wait_ms=ended.wait_ms and self._gate_ms(self._named(target.name)))
+
+    async def _drop_key(self, target: Target, ended: Classified) -> bool:
+        """Pause the target's key for all calls; False if there is no other that can be used now."""
         shared = self._deps.shared
         self._spent_keys |= {target.api_key}
         other = shared.with_open_key(target, self._spent_keys)
         if other.api_key in self._spent_keys or shared.gate_wait_ms(other) or shared.breaker_wait_ms(other):
-            return None
+            return False
         is_brief = ended.failure.kind == "rate_limited"
         pause_ms = int(1000 * target.retry.backoff_max_s) if is_brief else KEY_PAUSE_MS
         await shared.close_gate(target, pause_ms, why=gate_reason(target.name, ended.brief))
-        return OtherKey()
+        return True
+
+    async def _renew_sign_in(
+        self, target: Target, ended: Classified, *, token: str
+    ) -> tuple[str, Classified]:
+        """Renew a token that the target rejected, once per call."""
+        is_rejected = ended.failure.status == UNAUTHORIZED and bool(token)
+        if not is_rejected or target.name in self._renewed:
+            return "", ended
+        began_s = self._now_s()
+        self._sink.live = lambda: signing_in(target.auth, took_s=self._now_s() - began_s)
+        authorized = await authorized_by(self._deps, target, token)
+        if isinstance(authorized, Failure):
+            return "", Classified(authorized, brief=authorized.text)
+        self._renewed |= {target.name}
+        return RENEWED, ended
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._deps.shared

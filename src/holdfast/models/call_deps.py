@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from holdfast.decisions.deadlines import is_local
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Blobs
+from holdfast.interfaces.model import Authorize
 from holdfast.model_events import TokensUsed
 from holdfast.targets import Target
 
@@ -33,7 +34,7 @@ class Prices:
             self._table = await asyncio.to_thread(_read_table)
 
     def cost_usd(self, target: Target, used: TokensUsed) -> float | None:
-        """The price of one call; None for local servers and models that are not in the table."""
+        """The price of one call; None for local servers, sign-ins and models that are not in the table."""
         if self._table is None or _is_free(target):
             return None
         try:
@@ -50,7 +51,8 @@ class Prices:
 
 
 def _is_free(target: Target) -> bool:
-    return is_local(urlsplit(target.base_url).hostname or "")
+    """Whether no price per token is paid: locally, and with a subscription."""
+    return bool(target.auth) or is_local(urlsplit(target.base_url).hostname or "")
 
 
 def _read_table() -> Any:
@@ -70,4 +72,5 @@ class CallDeps(Struct, frozen=True):
     random: Callable[[], float]
     unattended: bool = False
     prices: Prices = field(default_factory=Prices)
+    authorize: Authorize | None = None
     hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too

@@ -49,7 +49,8 @@ HEDGED = "another target was also called"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
 SILENT_S = 3.0
-OTHER_KEY = "used another key"
+OTHER_KEY, RENEWED = "used another key", "renewed the sign-in"
+SIGN_IN_S = 25.0  # how long a sign-in may take to give a token
 
 
 def would_do(decision: Decision) -> str:
@@ -181,6 +182,11 @@ def outage_line(why: str, *, left_s: float, to: str) -> str:
 def waiting_line(why: str, *, left_s: float) -> str:
     """For example: main was overloaded · retrying in 3 s."""
     return f"{why} · retrying in {max(0.0, left_s):.0f} s"
+
+
+def signing_in(name: str, *, took_s: float) -> str:
+    """For example: renewing the sign-in codex · 3 s · continues at 25 s."""
+    return f"renewing the sign-in {name} · {took_s:.0f} s · continues at {SIGN_IN_S:g} s"
 
 
 def asked_to_wait(target: str) -> str:

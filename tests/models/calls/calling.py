@@ -16,7 +16,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.folds import session, transcript
-from holdfast.interfaces.model import Answer, Compact, NoAnswer
+from holdfast.interfaces.model import Answer, Authorize, Compact, NoAnswer
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.call import ModelCalls
@@ -198,6 +198,7 @@ class Line:
     targets: tuple[Target, ...]
     told: Told
     hedge_share: float = HEDGE_SHARE
+    authorize: Authorize | None = None
     voices: int = 1
     tasks: list[asyncio.Task[Answer | NoAnswer]] = field(
         default_factory=list[asyncio.Task[Answer | NoAnswer]]
@@ -212,6 +213,7 @@ class Line:
             self.clock,
             lambda: 0.5,
             hedge_share=self.hedge_share,
+            authorize=self.authorize,
         )
         return ModelCalls(deps, self.targets)
 

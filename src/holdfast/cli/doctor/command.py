@@ -143,8 +143,11 @@ def examine(
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or configure [[targets]]"
         yield note("targets", "none configured, so the built-in demo model answers", advice)
     else:
-        with report.busy(f"calling {counted(len(settings.targets), 'target')}"):
-            answers = asyncio.run(_answers(ask, settings.model_targets()))
+        targets = [
+            target for target in settings.model_targets() if not target.auth
+        ]  # a feature checks the rest
+        with report.busy(f"calling {counted(len(targets), 'target')}"):
+            answers = asyncio.run(_answers(ask, targets))
         yield from answers
 
 

@@ -13,6 +13,7 @@ from holdfast.decisions.deadlines import is_local
 from holdfast.decisions.failure_rules import RULES
 from holdfast.decisions.failure_texts import proxy_place
 from holdfast.host.probe import WORKS, Probed, probe
+from holdfast.interfaces.model import Authorize
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.call_deps import CallDeps
@@ -61,11 +62,13 @@ PROXY_ADVICE = (
 )
 
 
-async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
+async def ask_targets(
+    targets: Sequence[Target], *, call_s: float = 0.0, authorize: Authorize | None = None
+) -> Sequence[DoctorFinding]:
     """One finding for each target, or each of its keys; calls all at once. `call_s` 0: the usual patience."""
     async with ModelHttp() as http, asyncio.TaskGroup() as group:
         asked = [
-            group.create_task(_ask(one, http, call_s=call_s or _call_s(one)))
+            group.create_task(_ask(one, http, call_s=call_s or _call_s(one), authorize=authorize))
             for target in targets
             for one in _each_key(target)
         ]
@@ -85,12 +88,16 @@ def _call_s(target: Target) -> float:
     return CALL_LOCAL_S if is_local(urlsplit(target.base_url).hostname or "") else CALL_S
 
 
-async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
+async def _ask(
+    target: Target, http: ModelHttp, *, call_s: float, authorize: Authorize | None
+) -> DoctorFinding:
     clock, store = SystemClock(), MemoryStore(NO_SECRETS)
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )
-    deps = CallDeps(lambda: http, TargetStates(store, clock), store, clock, random.random)
+    deps = CallDeps(
+        lambda: http, TargetStates(store, clock), store, clock, random.random, authorize=authorize
+    )
     try:
         probed = await probe(deps, replace(target, patience=patience), seconds_max=call_s + GRACE_S)
     finally:

@@ -1,0 +1,1 @@
+"""Tests of sign-ins for models."""
