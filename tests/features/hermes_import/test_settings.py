@@ -13,6 +13,8 @@ from holdfast.features.hermes_import.config_file import plan_of
 from holdfast.features.hermes_import.settings import read_settings
 from holdfast.features.hermes_import.taken import TakenSettings
 
+from .home import data_dir
+
 CONFIG = """
 _config_version: 50
 model:
@@ -58,10 +60,15 @@ def test_a_server_starts_with_what_was_taken(home: Path, capsys: pytest.CaptureF
     assert import_hermes(None, {}, how="do") == 0
     said = capsys.readouterr().out
     assert not [secret for secret in ("sk-or-", "proxy-key", "the-key-of", "blue") if secret in said]
-    assert "target nous: it signs in through a browser" in said
+    assert (
+        "target nous: hermes-4 at https://inference-api.nousresearch.com/v1 (chat), with the sign-in nous"
+        in said
+    )
+    assert "next: run `holdfast auth login nous`" in said
     assert "MCP servers (files)" in said
     loaded = load_configuration({})
-    main, proxy = loaded.settings.targets
+    main, proxy, nous = loaded.settings.targets
+    assert (nous.name, nous.auth, nous.api_key) == ("nous", "nous", "")
     assert (main.name, main.wire, main.model, main.api_key) == (
         "openrouter",
         "chat",
@@ -348,3 +355,43 @@ def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home:
     assert "the.discord-token" not in repr(found) + plan.text
     assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 2
     assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").discord is None
+
+
+CODEX_HOME = {
+    "version": 1,
+    "providers": {
+        "openai-codex": {
+            "tokens": {"access_token": "access-token-of-codex", "refresh_token": "refresh-token-of-codex"},
+            "last_refresh": "2026-11-01T00:00:00Z",
+            "auth_mode": "chatgpt",
+        }
+    },
+}
+
+
+def test_a_home_with_codex_alone_becomes_a_target_with_its_sign_in(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: the tokens are copied into a file that only its owner reads; hermes-agent's stays as it is."""
+    taken(home, "model: {default: gpt-5.4, provider: openai-codex}\n")
+    file = home / "auth.json"
+    file.write_text(json.dumps(CODEX_HOME))
+    before = file.read_bytes()
+    assert import_hermes(None, {}, how="try") == 0
+    sign_in = data_dir(home) / "sign-ins" / "codex.json"
+    assert not sign_in.exists()
+    assert import_hermes(None, {}, how="do") == 0
+    said = capsys.readouterr().out
+    assert "target openai-codex: gpt-5.4 at https://chatgpt.com/backend-api/codex (responses)" in said
+    assert "next: stop hermes-agent, or run `holdfast auth login codex`" in said
+    assert "auth.json" in next(line for line in said.splitlines() if line.startswith("moved:"))
+    assert "no targets to import" not in said
+    assert "-of-codex" not in said
+    (target,) = load_configuration({}).settings.targets
+    assert (target.auth, target.wire, target.model) == ("codex", "responses", "gpt-5.4")
+    assert json.loads(sign_in.read_text())["refresh_token"] == "refresh-token-of-codex"  # noqa: S105  # made up
+    assert sign_in.stat().st_mode & 0o777 == 0o600
+    assert file.read_bytes() == before
+    sign_in.write_text(json.dumps({"refresh_token": "a-newer-one"}))
+    assert import_hermes(None, {}, how="do") == 0
+    assert "a-newer-one" in sign_in.read_text(), "a sign-in of Holdfast's own stays"

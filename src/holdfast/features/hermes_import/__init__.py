@@ -4,6 +4,6 @@ from holdfast.interfaces.feature import Feature
 
 FEATURE = Feature(
     name="hermes_import",
-    requires=("automations", "memory", "skills", "transcripts", "profiles"),
+    requires=("automations", "memory", "skills", "transcripts", "profiles", "sign_ins"),
     commands={"import": "commands:import_app"},
 )

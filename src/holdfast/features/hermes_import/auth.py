@@ -1,4 +1,4 @@
-"""The API keys that `hermes auth` stores in auth.json, without its sign-ins."""
+"""The API keys and sign-ins that `hermes auth` stores in auth.json."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,11 +8,15 @@ from typing import cast
 
 from holdfast.features.hermes_import.home_files import read_home_text
 from holdfast.features.hermes_import.messages import json_of, table_of
+from holdfast.features.sign_ins.imports import NotImportable, codex_tokens, nous_tokens
+from holdfast.features.sign_ins.tokens import Tokens
+from holdfast.interfaces.system_clock import SystemClock
 
 FILE = "auth.json"
 PROFILES = "profiles"  # profiles, which share the keys of the home above them
 SECRET_CHARS_MIN = 8
 _SECRET_FIELD = re.compile(r"(?:^|_)(?:token|key|secret|password)s?$", re.IGNORECASE)
+HERMES_NAMES = {"codex": "openai-codex", "nous": "nous"}  # of the sign-ins in auth.json
 _SIGN_IN_TOKENS = ("sk-ant-oat",)  # these look like keys, but end with their sign-in
 
 
@@ -31,6 +35,9 @@ class StoredKeys:
 
     keys: dict[str, list[StoredKey]] = field(default_factory=dict[str, list[StoredKey]], repr=False)
     signed_in: set[str] = field(default_factory=set[str])
+    providers: dict[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], repr=False
+    )
     secrets: list[str] = field(default_factory=list[str], repr=False)  # all, whatever they are good for
     problems: list[str] = field(default_factory=list[str])
     used: set[str] = field(default_factory=set[str])
@@ -47,6 +54,19 @@ class StoredKeys:
     def has(self, *names: str) -> bool:
         """Whether there is a key for one of these names."""
         return any(name in self.keys for name in names)
+
+    def sign_in(self, auth: str) -> Tokens | None:
+        """The tokens of a sign-in that hermes-agent has stored."""
+        name = HERMES_NAMES.get(auth, "")
+        found = self.providers.get(name, {})
+        try:
+            tokens = (
+                nous_tokens(found) if auth == "nous" else codex_tokens(found, now_ms=SystemClock().now_ms())
+            )
+        except NotImportable:
+            return None
+        self.signed_in.discard(name)
+        return tokens
 
     def left(self) -> Iterator[str]:
         """Describe what wasn't imported, without secrets."""
@@ -71,7 +91,10 @@ def read_auth(home: Path) -> StoredKeys:
         for name, entries in _pool(found).items():
             if name not in stored.keys:
                 _take(stored, name, entries)
-        stored.signed_in |= set(table_of(found.get("providers")))
+        providers = table_of(found.get("providers"))
+        stored.signed_in |= set(providers)
+        for name, state in providers.items():
+            stored.providers.setdefault(name, table_of(state))
     return stored
 
 

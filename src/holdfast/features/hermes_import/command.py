@@ -19,6 +19,9 @@ from holdfast.features.hermes_import.sessions import HermesSessions
 from holdfast.features.hermes_import.settings import read_settings
 from holdfast.features.hermes_import.taken import TakenSettings
 from holdfast.features.profiles.scope import NAME, environ_of
+from holdfast.features.sign_ins.actions import keep
+from holdfast.features.sign_ins.issuer import TokenUnavailable
+from holdfast.features.sign_ins.sign_ins import vault_of
 from holdfast.features.transcripts.storing import own_workspace, preview_conversations, store_conversations
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
@@ -72,6 +75,7 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
             owner = _owner(load(read_environment(flags)).settings)
             _store_learned(learned, settings.data_dir, owner=owner, hidden=Redactor(taken.secrets))
             copied = copy_skills(learned, config_home(inputs.environ) / "skills")
+            _sign_in(taken, settings)
         else:
             counts = preview_conversations(sessions.read(), settings.data_dir)
             shown = jobs.jobs
@@ -186,9 +190,25 @@ def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) 
         return asyncio.run(store_all())
 
 
+def _sign_in(taken: TakenSettings, settings: Settings) -> None:
+    """Copy the sign-ins, except where there is one already."""
+
+    async def keep_all() -> None:
+        for name, tokens in taken.sign_ins.items():
+            if await vault_of(settings, name, None).read() is None:
+                await keep(settings, name, tokens)
+
+    try:
+        asyncio.run(keep_all())
+    except TokenUnavailable as error:
+        taken.problems.append(f"sign-in: {error}")
+
+
 def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome) -> None:
     for target in taken.targets:
-        with_key = ", with its key" if target.key else ""
+        with_key = (
+            ", with its key" if target.key else f", with the sign-in {target.auth}" if target.auth else ""
+        )
         echo(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
     if taken.server_key:
         echo("its API server's key, so its clients keep working")

@@ -176,6 +176,8 @@ def _target(target: TakenTarget) -> Iterator[str]:
     yield "[[targets]]"
     for key in ("name", "wire", "base_url", "model"):
         yield f"{key} = {_toml(getattr(target, key))}"
+    if target.auth:
+        yield f"auth = {_toml(target.auth)}"
     files = [_toml(f"file:{KEYS}/{name}") for name in _keys(target)]
     if files:
         yield f"api_key = {files[0]}" if len(files) == 1 else f"api_keys = [{', '.join(files)}]"

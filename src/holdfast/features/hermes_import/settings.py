@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from holdfast.config.environment import Layers, put_hermes_targets
+from holdfast.config.settings import SignInName
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret
 from holdfast.config.toml import parse_toml
 from holdfast.config.value_formats import is_loopback
@@ -30,6 +31,7 @@ from holdfast.features.hermes_import.taken import (
     TakenTelegram,
     Variables,
 )
+from holdfast.features.sign_ins.providers import provider_of
 from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
 from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
@@ -91,8 +93,14 @@ class _SignsIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names: tuple[str, ...]
 
 
+class _SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: tuple[str, ...]
+    auth: SignInName
+
+
 class _Providers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     providers: tuple[Provider, ...]
+    sign_ins: tuple[_SignIn, ...]
     signs_in: _SignsIn
 
 
@@ -124,8 +132,9 @@ def read_settings(home: Path) -> TakenSettings:
             taken.problems.append(f"target {provider or 'auto'}: {error}")
         else:
             _add(taken, replace(target, patience=_timeouts(provider, target.model, config)))
+    _sign_ins(taken, stored)
     taken.problems += stored.left()
-    taken.has_stored_keys = bool(stored.used)
+    taken.has_stored_keys = bool(stored.used or taken.sign_ins)
     _note_keys(taken, config)
     _agent(taken, home, config, environ)
     _search(taken, environ)
@@ -140,6 +149,20 @@ def read_settings(home: Path) -> TakenSettings:
         taken.keys["mcp_servers"] = "see the next steps"
         taken.steps.append(f"review the MCP servers ({names}), then configure them as [[mcp_servers]]")
     return taken
+
+
+def _sign_ins(taken: TakenSettings, stored: StoredKeys) -> None:
+    """The sign-ins of the targets, as far as hermes-agent has stored their tokens."""
+    for name in dict.fromkeys(target.auth for target in taken.targets if target.auth):
+        tokens = stored.sign_in(name)
+        if tokens is None:
+            taken.steps.append(f"run `holdfast auth login {name}`")
+            continue
+        taken.sign_ins[name] = tokens
+        taken.steps.append(
+            f"stop hermes-agent, or run `holdfast auth login {name}`: both programs have one refresh token, "
+            "so the first that renews it signs the other out"
+        )
 
 
 _MODEL_KEYS = ("default", "model", "name", "provider", "base_url", "api_key", "key_env", "api_mode")
@@ -320,6 +343,8 @@ def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
     environ = sources.environ
     model = next((found for key in ("default", "model", "name") if (found := _text(entry.get(key)))), "")
     own = _own_provider(provider, sources.config)
+    if not own and model and (signed := _with_sign_in(provider, model)) is not None:
+        return signed
     known = _known(provider, base_url=_text(entry.get("base_url")), sources=sources) if not own else None
     merged: Table = {**own, **{key: value for key, value in entry.items() if value}}
     model = model or _text(own.get("model")) or _text(own.get("default_model"))
@@ -350,6 +375,20 @@ def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
     )
 
 
+def _with_sign_in(provider: str, model: str) -> TakenTarget | None:
+    """The target of a provider that people sign in to, if Holdfast can do that."""
+    known = next((one for one in _shipped().sign_ins if provider in one.names), None)
+    if known is None:
+        return None
+    found = provider_of(known.auth, ())
+    return TakenTarget(name=provider, wire=found.wire, base_url=found.base_url, model=model, auth=known.auth)
+
+
+def _shipped() -> _Providers:
+    text = Path(__file__).with_name("providers.toml").read_text("utf-8")
+    return msgspec.convert(parse_toml(text), _Providers)
+
+
 def _name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "-", text).strip("-") or "main"
 
@@ -371,8 +410,7 @@ def _plain(name: str) -> str:
 
 
 def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
-    text = Path(__file__).with_name("providers.toml").read_text("utf-8")
-    data = msgspec.convert(parse_toml(text), _Providers)
+    data = _shipped()
     if name in data.signs_in.names:
         raise TargetUnfit("it signs in through a browser or another program, so there is no key to import")
     if name in UNNAMED:

@@ -6,7 +6,9 @@ from typing import Any
 
 from typing_extensions import override
 
+from holdfast.config.settings import SignInName
 from holdfast.config.target_secrets import secrets_in
+from holdfast.features.sign_ins.tokens import Tokens
 from holdfast.targets import Wire
 
 
@@ -20,6 +22,7 @@ class TakenTarget:
     model: str
     key: str = field(default="", repr=False)
     more_keys: tuple[str, ...] = field(default=(), repr=False)
+    auth: SignInName = ""
     context_window: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     patience: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -87,6 +90,7 @@ class TakenSettings:
     """The imported settings, and descriptions of those that couldn't be imported."""
 
     targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
+    sign_ins: dict[str, Tokens] = field(default_factory=dict[str, Tokens], repr=False)
     server: dict[str, object] = field(default_factory=dict[str, object])
     agent: dict[str, object] = field(default_factory=dict[str, object])
     search: TakenSearch | None = None
