@@ -13,7 +13,7 @@ from holdfast.api.operation import Scope
 from holdfast.chaos import ChaosServer
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, check_server, error_text, ignored_settings
-from holdfast.cli.stores.nodes import list_nodes
+from holdfast.cli.sessions import list_nodes
 from holdfast.client import BadAnswer, Client, ClientPatience, Refused, Unreachable
 from holdfast.host.data_dir import announce, find_data_directory
 from holdfast.host.lock import DirectoryLock

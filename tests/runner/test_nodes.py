@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agent.world import Effect, World, ending, process, send
 from holdfast import events as e
-from holdfast.agent.homes import Homes
 from holdfast.agent.instructions import MOVED
+from holdfast.agent.placement import Placement
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.interfaces.tool import Tool, ToolPlace, ToolTraits
 from holdfast.runner.crash_history import SuspectTurns
@@ -24,7 +24,7 @@ from tools.calls import until
 async def node(
     chaos: ChaosServer, store: NodeStore, *tools: Tool, volume: Path | None = None
 ) -> AsyncGenerator[World]:
-    homes = Homes(store.node.name, {"shared": volume} if volume else {})
+    homes = Placement(store.node.name, {"shared": volume} if volume else {})
     async with process(chaos, *tools, store=store, patience=PATIENT, homes=homes) as world:
         yield world
 

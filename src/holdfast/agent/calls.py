@@ -408,7 +408,7 @@ class ToolCalls:
                 tool_call_id=asked.tool_call_id,
                 effect_key=key,
                 profile=confinement.profile.digest if confinement else "",
-                home=self._deps.homes.home_for(
+                home=self._deps.placement.home_for(
                     tool.traits.place, self._workspace, current=self._view.session.home
                 ),
             )

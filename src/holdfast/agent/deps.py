@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from holdfast.agent.homes import Homes
+from holdfast.agent.placement import Placement
 from holdfast.events import PersonAsked
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
@@ -126,7 +126,7 @@ class AgentDeps:
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     reads: SharedReads = field(default_factory=SharedReads)  # of files, when runs begin
     drain: DrainGate = field(default_factory=DrainGate)
-    homes: Homes = field(default_factory=Homes)
+    placement: Placement = field(default_factory=Placement)
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what each keeps open, by its name
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
     background: BackgroundTasks = field(

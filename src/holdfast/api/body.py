@@ -18,6 +18,11 @@ def one_of(*words: str) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={"enum": list(words)})
 
 
+def doc(text: str) -> msgspec.Meta:
+    """Return a field's description for the API reference."""
+    return msgspec.Meta(description=text)
+
+
 # A folder on the server; an empty text means none.
 AbsolutePath: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": r"^(/[^\u0000]*)?$"})]
 ALWAYS_TRUE = msgspec.Meta(extra_json_schema={"enum": [True]})

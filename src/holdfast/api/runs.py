@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import AbsolutePath, ResponseBody, one_of
+from holdfast.api.body import AbsolutePath, ResponseBody, doc, one_of
 from holdfast.api.live import BackgroundJobShown
 from holdfast.values import (
     Action,
@@ -23,10 +23,6 @@ NAME_CHARS_MAX = 256  # repeated in lists of runs and messages
 COMMAND_CHARS_MAX = 16_384
 SESSION_ID_CHARS_MAX = 256
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
-
-
-def _says(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
 
 
 Tokens: TypeAlias = Annotated[
@@ -162,88 +158,84 @@ class HistoryItem(msgspec.Struct):
 class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A run's budget. 0 means the server's limit, which a request can't raise."""
 
-    tokens: Annotated[int, _says("Maximum tokens, input and output.")] = 0
-    cost_usd: Annotated[float, _says("Maximum cost in US dollars, for models with a known price.")] = 0.0
-    turns: Annotated[int, _says("Maximum number of model answers.")] = 0
-    minutes: Annotated[float, _says("Maximum minutes of work, excluding time spent waiting for people.")] = (
-        0.0
-    )
+    tokens: Annotated[int, doc("Maximum tokens, input and output.")] = 0
+    cost_usd: Annotated[float, doc("Maximum cost in US dollars, for models with a known price.")] = 0.0
+    turns: Annotated[int, doc("Maximum number of model answers.")] = 0
+    minutes: Annotated[float, doc("Maximum minutes of work, excluding time spent waiting for people.")] = 0.0
 
 
 class RunRequest(ModelOptions, kw_only=True):
     """The body of POST /v1/runs."""
 
-    input: Annotated[RawInput | None, _says("The task: text, or messages ending with a user message.")] = None
-    message: Annotated[RawInput | None, _says("Another name for input.")] = None
+    input: Annotated[RawInput | None, doc("The task: text, or messages ending with a user message.")] = None
+    message: Annotated[RawInput | None, doc("Another name for input.")] = None
     command: Annotated[
         ShortCommand | None,
-        _says(
+        doc(
             "Shell command to run in the sandbox, instead of a task for the model. Its output becomes part "
             "of the conversation. Needs the scope `approve`."
         ),
     ] = None
-    parts: Annotated[list[Part], _says("Attachments, by their names from POST /api/blobs.")] = msgspec.field(
+    parts: Annotated[list[Part], doc("Attachments, by their names from POST /api/blobs.")] = msgspec.field(
         default_factory=list[Part]
     )
     session_id: SessionId | None = None
-    instructions: Annotated[str | None, _says("Instructions for the model, added to the server's.")] = None
+    instructions: Annotated[str | None, doc("Instructions for the model, added to the server's.")] = None
     conversation_history: Annotated[
-        list[HistoryItem] | None, _says("Replaces the session's history for this run.")
+        list[HistoryItem] | None, doc("Replaces the session's history for this run.")
     ] = None
-    previous_response_id: Annotated[str | None, _says("Response to continue from.")] = None
+    previous_response_id: Annotated[str | None, doc("Response to continue from.")] = None
     model: Annotated[
-        ShortText | None, _says("A target's name or model. Unknown values select the default.")
+        ShortText | None, doc("A target's name or model. Unknown values select the default.")
     ] = None
     provider: Annotated[
         ShortText | None,
-        _says("hermes' name for a target. With `model`, the target must have that model."),
+        doc("hermes' name for a target. With `model`, the target must have that model."),
     ] = None
     model_options: Annotated[
-        HermesModelOptions | None, _says("hermes' options: the reasoning effort of this run.")
+        HermesModelOptions | None, doc("hermes' options: the reasoning effort of this run.")
     ] = None
     agent: Annotated[
         ShortText | None,
-        _says("A named agent, whose instructions, tools, mode, model and budget the run gets."),
+        doc("A named agent, whose instructions, tools, mode, model and budget the run gets."),
     ] = None
-    metadata: Annotated[
-        dict[str, Any] | None, _says("Stored and returned with the run. Up to 64 entries.")
-    ] = None
+    metadata: Annotated[dict[str, Any] | None, doc("Stored and returned with the run. Up to 64 entries.")] = (
+        None
+    )
     workspace: Annotated[
         AbsolutePath | None,
-        _says("Working directory for tools, as an absolute path. Default: the session's, or the server's."),
+        doc("Working directory for tools, as an absolute path. Default: the session's, or the server's."),
     ] = None
-    when_busy: Annotated[WhenBusy, _says("How to handle another active run in the session.")] = "queue"
+    when_busy: Annotated[WhenBusy, doc("How to handle another active run in the session.")] = "queue"
     budget: Annotated[
-        BudgetRequest | None, _says("Limits for the run. Exceeding one ends it with the outcome budget.")
+        BudgetRequest | None, doc("Limits for the run. Exceeding one ends it with the outcome budget.")
     ] = None
     on_restart: Annotated[
-        Literal["", OnRestart] | None, _says("Whether the run resumes automatically after a restart.")
+        Literal["", OnRestart] | None, doc("Whether the run resumes automatically after a restart.")
     ] = None
     on_disconnect: Annotated[
         OnDisconnect | None,
-        _says("What happens when the last reader disconnects: detach (continue) or cancel."),
+        doc("What happens when the last reader disconnects: detach (continue) or cancel."),
     ] = None
     origin: Annotated[
         str | None,
-        _says(
+        doc(
             "Origin of a new session: page or chat (gets a generated title), run (hidden from the list), "
             "or api (anything else)."
         ),
     ] = None
-    client_id: Annotated[ShortText | None, _says("Client-chosen message id, returned with the message.")] = (
-        None
-    )
+    client_id: Annotated[ShortText | None, doc("Client-chosen message id, returned with the message.")] = None
     permission_mode: Annotated[
         Literal[ApprovalMode, OldMode] | None,
-        _says("Sets the session's permission mode before the run. See PUT /api/sessions/{id}/approval-mode."),
+        doc("Sets the session's permission mode before the run. See PUT /api/sessions/{id}/approval-mode."),
     ] = None
     plan_first: Annotated[
         bool,
-        _says("Plan mode: the run is read-only until a person accepts its plan, with or without changes."),
+        doc("Plan mode: the run is read-only until a person accepts its plan, with or without changes."),
     ] = False
     goal: Annotated[
         bool,
-        _says(
+        doc(
             "Goal mode: the run continues until the model shows evidence that the goal in `input` is "
             "reached, or its budget is used up."
         ),
@@ -403,7 +395,7 @@ class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     queue_position: int = 0
     queue_reason: str = ""
     waiting_for: Literal["approval", "answer"] | None = None
-    refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
+    refused_actions: Annotated[int, doc(REFUSED_ACTIONS)] = 0
 
 
 class RunChild(ResponseBody, frozen=True):
@@ -424,7 +416,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     last_event_id: int
     output: str = ""
     usage: UsageShown | None = None
-    agent: Annotated[str, _says("The named agent of the run.")] = ""
+    agent: Annotated[str, doc("The named agent of the run.")] = ""
     metadata: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     gated_until: float | None = None
     outcome: OutcomeKind | None = None
@@ -439,10 +431,10 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     waiting_for: Literal["approval", "answer"] | None = None
     pending_approval_id: str = ""
     pending_clarify_id: str = ""
-    refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
-    children: Annotated[tuple[RunChild, ...], _says("Sub-agents, oldest first.")] = ()
+    refused_actions: Annotated[int, doc(REFUSED_ACTIONS)] = 0
+    children: Annotated[tuple[RunChild, ...], doc("Sub-agents, oldest first.")] = ()
     children_usage: Annotated[
-        UsageShown | None, _says("Usage of ended sub-agents, not included in the run's own.")
+        UsageShown | None, doc("Usage of ended sub-agents, not included in the run's own.")
     ] = None
 
 

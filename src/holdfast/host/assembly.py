@@ -29,7 +29,7 @@ from holdfast.host.open_files import connections_to_allow
 from holdfast.host.opening import Opening
 from holdfast.host.runtime import AgentFactory, Parts, Runtime, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
-from holdfast.host.stores import homes_of, open_store
+from holdfast.host.stores import open_store, placement_of
 from holdfast.host.tools import (
     HostTools,
     OpenedTools,
@@ -308,7 +308,7 @@ def _agent(
         secrets=secrets,
         opened=tools.opening.succeeds,
         spool=Spool(settings.spool_dir),
-        homes=homes_of(settings),
+        placement=placement_of(settings),
         background=tools.tasks,
         context_window=min(target.context_window for target in targets),
         windows=windows_of(targets),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.agent.homes import Homes
+from holdfast.agent.placement import Placement
 from holdfast.config.server import BlobStoreSettings
 from holdfast.config.settings import Settings
 from holdfast.config.value_formats import shown_database
@@ -78,7 +78,7 @@ def _entry(settings: Settings, watchdog: "LeaseWatchdog | None") -> "NodeEntry":
 
     entry = NodeEntry(
         url=settings.server.node_url,
-        homes=homes_of(settings).all,
+        homes=placement_of(settings).all,
         identity=identity_of(settings.data_dir),
         offers=capabilities_of(settings),
     )
@@ -103,9 +103,9 @@ def _digest(*said: str) -> str:
     return sha256("\n".join(said).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def homes_of(settings: Settings) -> Homes:
+def placement_of(settings: Settings) -> Placement:
     """The homes of sessions that this server can continue; a store of one server needs none."""
-    return Homes(settings.node_name, settings.volumes) if settings.server.store else Homes()
+    return Placement(settings.node_name, settings.volumes) if settings.server.store else Placement()
 
 
 def _postgres() -> "type[PostgresStore]":

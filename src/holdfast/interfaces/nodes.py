@@ -20,7 +20,7 @@ class Node(msgspec.Struct, frozen=True):
     lease_left_s: float = math.inf
     homes: tuple[str, ...] = ()  # of sessions that it can continue besides those without a home
     sessions: int = 0  # how many it owns
-    offers: tuple[str, ...] = ()  # its targets, tools and MCP servers, see holdfast.agent.offers
+    offers: tuple[str, ...] = ()  # its targets, tools and MCP servers, see holdfast.agent.capabilities
 
 
 class SessionPlace(msgspec.Struct, frozen=True):

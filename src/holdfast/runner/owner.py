@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
+from holdfast.agent.capabilities import missing, names_in, needs_of
 from holdfast.agent.children import Children, append, passing_on, tell_parent
 from holdfast.agent.deps import AgentDeps, in_flight
 from holdfast.agent.loop import run_agent
-from holdfast.agent.offers import missing, names_in, needs_of
 from holdfast.agent.policy import mode_limit
 from holdfast.agent.run_hooks import after_turn, ending
 from holdfast.agent.runlog import RunLog, Unwritable

@@ -120,7 +120,7 @@ class RunnerShared(Struct):
 
     A suspect keeps its turn until it completes something, for up to `suspect_alone_s`. `crash_history` knows
     which earlier processes crashed. `absent_features` has the sessions with unfinished work of a feature that
-    this program doesn't have, and the need for it (see `agent/offers.py`).
+    this program doesn't have, and the need for it (see `agent/capabilities.py`).
     """
 
     slots: Slots

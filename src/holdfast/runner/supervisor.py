@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self
 import msgspec
 from msgspec import Struct
 
+from holdfast.agent.capabilities import missing_everywhere, names_in, needs_of
 from holdfast.agent.deps import AgentDeps, NewRun
-from holdfast.agent.offers import missing_everywhere, names_in, needs_of
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.catalog import FEATURES, SHIPPED, UnfinishedWork

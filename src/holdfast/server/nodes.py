@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.agent.offers import differences
+from holdfast.agent.capabilities import differences
 from holdfast.api.nodes import NodeList, NodeShown
 from holdfast.interfaces.nodes import Node
 from holdfast.server.deps import RouteDeps

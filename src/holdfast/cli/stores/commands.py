@@ -58,7 +58,7 @@ def upgrade_check(data_dir: DataDir = None, config: Config = None) -> None:
 
 def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
     """List the servers that share the store, with the number of sessions on each."""
-    from holdfast.cli.stores.nodes import list_nodes
+    from holdfast.cli.sessions import list_nodes
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(list_nodes(flags, form="json" if as_json else "text"))

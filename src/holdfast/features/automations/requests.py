@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.agent.offers import names_in
+from holdfast.agent.capabilities import names_in
 from holdfast.features.automations.bodies import TriggerRequest
 from holdfast.features.automations.owner import schedule_for
 from holdfast.features.automations.prompts import unknown_names

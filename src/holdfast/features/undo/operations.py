@@ -4,41 +4,35 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.api.body import ResponseBody, one_of
+from holdfast.api.body import ResponseBody, doc, one_of
 from holdfast.api.operation import RUN_ERRORS, Operation
 from holdfast.api.sessions import UndoShown
-
-
-def _says(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
 
 
 class UndoRequest(msgspec.Struct, kw_only=True):
     """The optional body of POST /v1/runs/{run_id}/undo and /redo."""
 
     files: Annotated[
-        list[str], _says("Only these files, named as in the list of changes. The conversation isn't rewound.")
+        list[str], doc("Only these files, named as in the list of changes. The conversation isn't rewound.")
     ] = msgspec.field(default_factory=list[str])
-    keep_log: Annotated[bool, _says("Restore files without rewinding the conversation.")] = False
-    force: Annotated[bool, _says("Overwrite files that have changed since the run.")] = False
+    keep_log: Annotated[bool, doc("Restore files without rewinding the conversation.")] = False
+    force: Annotated[bool, doc("Overwrite files that have changed since the run.")] = False
     keep_both: Annotated[
-        bool, _says("Restore files that have changed since the run, and save a copy of each next to it.")
+        bool, doc("Restore files that have changed since the run, and save a copy of each next to it.")
     ] = False
     plan: Annotated[
         str,
-        _says(
-            "Undo only: `plan` from a preview. If the changes no longer match it, you get 409 plan_changed."
-        ),
+        doc("Undo only: `plan` from a preview. If the changes no longer match it, you get 409 plan_changed."),
     ] = ""
-    undo_id: Annotated[str, _says("Redo only: the undo to reverse. Default: the run's newest.")] = ""
+    undo_id: Annotated[str, doc("Redo only: the undo to reverse. Default: the run's newest.")] = ""
 
 
 class RemovedTurnShown(ResponseBody, frozen=True):
     """A run that an undo removes from the conversation."""
 
     run_id: str
-    number: Annotated[int, _says("Its position in the conversation, from 1.")]
-    text: Annotated[str, _says("The start of the message.")]
+    number: Annotated[int, doc("Its position in the conversation, from 1.")]
+    text: Annotated[str, doc("The start of the message.")]
 
 
 class FileEffect(ResponseBody, frozen=True):
@@ -46,21 +40,21 @@ class FileEffect(ResponseBody, frozen=True):
 
     path: str
     effect: Annotated[str, one_of("restored", "recreated", "deleted")]
-    conflict: Annotated[str, _says("Why the undo is refused without force or keep_both.")] = ""
+    conflict: Annotated[str, doc("Why the undo is refused without force or keep_both.")] = ""
 
 
 class UndoPreviewed(ResponseBody, frozen=True):
     """The preview of an undo. Nothing has changed yet."""
 
     run_id: str
-    plan: Annotated[str, _says("Send it with the undo request, which fails if the changes no longer match.")]
-    turns: Annotated[tuple[RemovedTurnShown, ...], _says("Oldest first.")]
+    plan: Annotated[str, doc("Send it with the undo request, which fails if the changes no longer match.")]
+    turns: Annotated[tuple[RemovedTurnShown, ...], doc("Oldest first.")]
     turns_total: int
     files: tuple[FileEffect, ...]
     files_total: int
     log_kept: bool
     git: Annotated[
-        "GitMoved | None", _says("How git's history changed during the run. An undo doesn't reverse it.")
+        "GitMoved | None", doc("How git's history changed during the run. An undo doesn't reverse it.")
     ] = None
 
 
@@ -70,11 +64,11 @@ class FileChanged(ResponseBody, frozen=True):
     path: str
     kind: Annotated[str, one_of("created", "changed", "deleted", "mode")]
     state: Annotated[str, one_of("as_run_left_it", "undone", "changed_since")]
-    conflict: Annotated[str, _says("Why it can't be undone without force.")] = ""
+    conflict: Annotated[str, doc("Why it can't be undone without force.")] = ""
     before_bytes: int | None = None
     after_bytes: int | None = None
     binary: bool = False
-    diff: Annotated[str, _says("A unified diff, for text files that aren't too long.")] = ""
+    diff: Annotated[str, doc("A unified diff, for text files that aren't too long.")] = ""
 
 
 class FileNotCovered(ResponseBody, frozen=True):
@@ -85,7 +79,7 @@ class FileNotCovered(ResponseBody, frozen=True):
         str,
         one_of("ignored", "secret", "too large", "git", "not a file", "unreadable", "too deep"),
     ]
-    changed: Annotated[bool, _says("Whether the file changed during the run, which can't be undone.")] = False
+    changed: Annotated[bool, doc("Whether the file changed during the run, which can't be undone.")] = False
 
 
 class GitMoved(ResponseBody, frozen=True):
@@ -93,9 +87,9 @@ class GitMoved(ResponseBody, frozen=True):
 
     commit_before: str
     commit_after: str
-    branch_before: Annotated[str, _says("Empty if no branch was checked out.")]
+    branch_before: Annotated[str, doc("Empty if no branch was checked out.")]
     branch_after: str
-    way_back: Annotated[str, _says("Commands that reset git without changing files.")]
+    way_back: Annotated[str, doc("Commands that reset git without changing files.")]
 
 
 class RunChanges(ResponseBody, frozen=True):
@@ -108,10 +102,10 @@ class RunChanges(ResponseBody, frozen=True):
     undone: bool
     not_covered: tuple[FileNotCovered, ...] = ()
     not_covered_total: int = 0
-    why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
-    git: Annotated[GitMoved | None, _says("How git's history changed during the run.")] = None
-    undos: Annotated[tuple[UndoShown, ...], _says("The undos of this run, oldest first.")] = ()
-    session_id: Annotated[str, _says("The session of the run. A fork also shows runs from its source.")] = ""
+    why_not: Annotated[tuple[str, ...], doc("Why turns of the run have no snapshot.")] = ()
+    git: Annotated[GitMoved | None, doc("How git's history changed during the run.")] = None
+    undos: Annotated[tuple[UndoShown, ...], doc("The undos of this run, oldest first.")] = ()
+    session_id: Annotated[str, doc("The session of the run. A fork also shows runs from its source.")] = ""
 
 
 class FileLeft(ResponseBody, frozen=True):
@@ -126,17 +120,17 @@ class RunUndone(ResponseBody, frozen=True):
 
     run_id: str
     undo_id: str
-    digest: Annotated[str, _says("The SHA-256 of the exact plan.")]
-    files: Annotated[tuple[str, ...], _says("The restored files.")]
-    runs: Annotated[tuple[str, ...], _says("The runs that were undone.")] = ()
+    digest: Annotated[str, doc("The SHA-256 of the exact plan.")]
+    files: Annotated[tuple[str, ...], doc("The restored files.")]
+    runs: Annotated[tuple[str, ...], doc("The runs that were undone.")] = ()
     left: Annotated[
-        tuple[FileLeft, ...], _says("Files that changed in the meantime and weren't restored.")
+        tuple[FileLeft, ...], doc("Files that changed in the meantime and weren't restored.")
     ] = ()
     log_kept: bool = False
     git: Annotated[
-        GitMoved | None, _says("How git's history changed during the run. An undo doesn't reverse it.")
+        GitMoved | None, doc("How git's history changed during the run. An undo doesn't reverse it.")
     ] = None
-    turns: Annotated[int, _says("Number of runs removed from the conversation, or restored.")] = 0
+    turns: Annotated[int, doc("Number of runs removed from the conversation, or restored.")] = 0
 
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.agent.homes import in_words
+from holdfast.agent.placement import in_words
 from holdfast.interfaces.journal import Store
 from holdfast.server.peers.peers import PEER, Peers
 from holdfast.server.problems import Problem

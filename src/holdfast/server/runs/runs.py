@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.agent.homes import waiting_text
-from holdfast.agent.offers import needs_text
+from holdfast.agent.capabilities import needs_text
+from holdfast.agent.placement import waiting_text
 from holdfast.api.live import SessionLive
 from holdfast.api.runs import STATUS_FILTERS, RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of

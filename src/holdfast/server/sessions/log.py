@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
-from holdfast.agent.homes import waiting_text
-from holdfast.agent.offers import needs_text
+from holdfast.agent.capabilities import needs_text
+from holdfast.agent.placement import waiting_text
 from holdfast.api.sessions import Forked, ForkRequest, LogStretch, RewindRequest, TranscriptPage
 from holdfast.codec import numbered
 from holdfast.events import Event

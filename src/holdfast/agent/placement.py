@@ -12,7 +12,7 @@ from holdfast.interfaces.tool import ToolPlace
 _NODE, _VOLUME = "node:", "volume:"
 
 
-class Homes(Struct, frozen=True):
+class Placement(Struct, frozen=True):
     """The homes that this node offers: itself, and the volumes that it lists, each with its folder.
 
     Without a name there is only one machine, so no session needs a home.
