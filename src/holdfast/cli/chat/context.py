@@ -151,7 +151,8 @@ def _all_lines(now: ContextShown) -> list[str]:
 def _sizes(now: ContextShown) -> list[str]:
     about = "about " if now.estimated else ""
     call, broken = now.last_call, now.cache_break
-    parts = f"about {now.system_tokens:,} system text, {now.tools_tokens:,} for {len(now.tools)} tools"
+    tools = "1 tool" if len(now.tools) == 1 else f"{len(now.tools)} tools"
+    parts = f"about {now.system_tokens:,} system text, {now.tools_tokens:,} for {tools}"
     lines = [
         f"context    {now.used_percent}%: {about}{now.used_tokens:,} of {now.window_tokens:,} tokens",
         f"parts      {parts}, {now.messages_tokens:,} conversation",
