@@ -224,6 +224,13 @@ class TriggerWorld:
         for at_ms in instants_ms:
             self.clock.advance((at_ms - self.clock.now_ms()) / 1000)
             await self.settle()
+            while self.shell is not None and self._is_script_open():
+                await self.settle()
+
+    def _is_script_open(self) -> bool:
+        """Whether something due hasn't fired: its script is a real process, and needs real time."""
+        dues = {event.key for event in self.log if isinstance(event, TriggerDue)}
+        return dues != {event.key for event in self.log if isinstance(event, TriggerFired)}
 
     @property
     def log(self) -> list[e.Event]:
