@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, report_error
-from holdfast.cli.terminal.columns import print_columns, print_json
+from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.load import load, read_environment
 from holdfast.config.proxies import proxy_for
@@ -23,6 +23,7 @@ from holdfast.safe_text import safe_line
 
 Flags = Mapping[str, object]
 CODEX = "codex"
+RENEWED_NEXT = "signed in; renewed at the next call"
 
 
 def login(flags: Flags, name: str) -> int:
@@ -161,12 +162,8 @@ async def _row(settings: Settings, name: str, now_ms: int) -> tuple[str, str, st
     targets = ", ".join(target.name for target in settings.targets if target.auth == name)
     if tokens is None:
         return name, "unknown" if settings.server.store else "signed out", "", targets
-    minutes = tokens.left_ms(now_ms) // 60_000
-    state = (
-        f"signed in; renews itself in about {minutes} min"
-        if minutes > 0
-        else "signed in; renewed at the next call"
-    )
+    is_valid = tokens.left_ms(now_ms) > 0
+    state = f"signed in; renewed before {when(tokens.expires_ms / 1000)}" if is_valid else RENEWED_NEXT
     return name, state, tokens.account, targets
 
 
