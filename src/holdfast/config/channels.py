@@ -13,14 +13,15 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
     kind: Annotated[
-        Literal["telegram", "slack", "discord", "bridge"],
+        Literal["telegram", "slack", "discord", "bridge", "email"],
         doc("Chat platform. `bridge` is a program of yours that passes on messages of any other one."),
     ]
     token: Annotated[
         Secret,
         doc(
             "Bot token. Telegram: from @BotFather. Slack: starts with xoxb-. Discord: from the page Bot of "
-            "your application. Bridge: the secret that both sides sign with, of at least 24 characters.",
+            "your application. E-mail: the password, or an app password. Bridge: the "
+            "secret that both sides sign with, of at least 24 characters.",
             "key",
         ),
     ]
@@ -42,6 +43,20 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     base_url: Annotated[
         str,
         doc("Alternative API server. If empty, the platform's. Bridge: its URL.", "url or empty"),
+    ] = ""
+    address: Annotated[str, doc("E-mail: the agent's address.")] = ""
+    login: Annotated[str, doc("E-mail: the name to sign in with. If empty, `address`.")] = ""
+    imap_url: Annotated[str, doc("E-mail: where mails are read, such as `imaps://imap.example.com`.")] = ""
+    smtp_url: Annotated[
+        str,
+        doc("E-mail: where mails are sent, such as `smtp://smtp.example.com:587`."),
+    ] = ""
+    authserv_id: Annotated[
+        str,
+        doc(
+            "E-mail: the name with which your mail server begins its header Authentication-Results. Senders "
+            "whom it doesn't confirm are ignored. `none`: trust the From header, and let no one approve."
+        ),
     ] = ""
     webhook_url: Annotated[
         str,

@@ -45,7 +45,11 @@ HOOK_DEADLINE_S_MAX = 600
 SOCKET_BYTES_MAX = 100  # the system's limit is 107 on Linux and 103 on macOS
 _EFFORT = re.compile(r"[a-z0-9]{0,16}")
 BRIDGE_SECRET_CHARS_MIN = 24
-_USER_IDS = {"slack": "an id such as U012AB3CD", "bridge": "an id without spaces"}
+_USER_IDS = {
+    "slack": "an id such as U012AB3CD",
+    "bridge": "an id without spaces",
+    "email": "an address in lowercase",
+}
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -106,11 +110,24 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
     yield from _slack_secrets(channel)
     if channel.kind == "bridge":
         yield from _bridge(channel)
+    if channel.kind == "email":
+        yield from _email(channel)
     for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
         for index, one in enumerate(ids):
             if not is_user_id(channel.kind, one):
                 kind = _USER_IDS.get(channel.kind, "a numeric id")
                 yield ConfigIssue((key, index), f"must be {kind}, as `holdfast channels log` shows it")
+
+
+def _email(channel: ChannelSettings) -> Iterator[ConfigIssue]:
+    if not is_user_id("email", channel.address):
+        yield ConfigIssue(("address",), "must be an address in lowercase, such as agent@example.com")
+    for key, kind in (("imap_url", "imap"), ("smtp_url", "smtp")):
+        if urlsplit(str(getattr(channel, key))).scheme not in {kind, f"{kind}s"}:
+            yield ConfigIssue((key,), f"must be a URL such as {kind}s://{kind}.example.com")
+    if not channel.authserv_id:
+        text = "must be the name in your mail server's header Authentication-Results, or none"
+        yield ConfigIssue(("authserv_id",), text)
 
 
 def _bridge(channel: ChannelSettings) -> Iterator[ConfigIssue]:

@@ -14,7 +14,7 @@ from agent.world import Effect, World, asks_about, process
 from fakes.exchanges import Accept, ResetConnection
 from features.channels.crash_lab import MortalStore, accepted_in, lives, states_in, until_settled
 from features.channels.lab import acts, echo, file_then_words
-from features.channels.text_lab import ANN, BOB, EVE, LOGS, SIDES, TextSide, talking, told
+from features.channels.text_lab import ANN, BOB, EVE, LOGS, SIDES, TextSide, connected, talking, told
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.features.channels.approvals import NOT_YOURS, STALE
@@ -44,7 +44,7 @@ async def test_a_message_is_answered_and_strangers_reach_no_model(platform: str)
         side.say(ANN, "more")
         await side.changed.until(lambda: "Paragraph 7" in "".join(side.texts(ANN)))
         parts = side.texts(ANN)[1:]
-        assert len(parts) > 1
+        assert len(parts) > 1 or platform == "email", "a mail can be long"
         assert "".join("".join(parts).split()) == "".join(long.split())
         assert chaos.seen.requests_seen == 2, "a stranger costs nothing"
         state = await channel_state(world.store, side.options().log_id)
@@ -127,11 +127,13 @@ async def chatting(side: TextSide, chaos: ChaosServer, store: MortalStore) -> As
 
 async def talk(side: TextSide, said: set[str], store: MemoryStore) -> None:
     """Two people write; one of them again once they have their answer."""
-    for text, person in (("one", ANN), ("two", BOB), ("three", ANN)):
-        if text not in said:
-            said.add(text)
-            side.say(person, text)
-        if text != "one":
+    await connected(store, side.options().log_id)
+    for texts in ({ANN: "one", BOB: "two"}, {ANN: "three"}):
+        for person, text in texts.items():
+            if text not in said:
+                said.add(text)
+                side.say(person, text)
+        for person, text in texts.items():
             await side.changed.until(lambda text=text, person=person: _has(side, person, text))
     await until_settled(store, side.options().log_id)
 

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
-from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, ConfiguredChannel, platform_module
+from holdfast.features.channels.deps import (
+    ChannelDeps,
+    ChannelOptions,
+    ConfiguredChannel,
+    MailOptions,
+    platform_module,
+)
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.host.runtime import Runtime
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
@@ -72,6 +78,8 @@ class Channels:
 
             platform = await asyncio.to_thread(platform_module, options.kind)
             await own_channel(self._deps, options, fence, open_platform=platform.open_channel)
+
+NO_ONE = "-"  # no platform has a person with this id
 
 
 async def run_channels(deps: RouteDeps, settings: Settings, runtime: Runtime) -> None:
@@ -137,9 +145,17 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         base_url=channel.base_url,
         webhook_url=channel.webhook_url,
         allow=frozenset(channel.allow),
-        approvers=frozenset(channel.approvers),
+        # Anyone can write any sender into a mail, so no one can approve.
+        approvers=frozenset({NO_ONE} if channel.authserv_id == "none" else channel.approvers),
         groups=channel.groups,
         home=channel.home,
+        mail=MailOptions(
+            address=channel.address,
+            login=channel.login or channel.address,
+            imap_url=channel.imap_url,
+            smtp_url=channel.smtp_url,
+            authserv_id=channel.authserv_id,
+        ),
         approvals=mode_named(channel.approvals),
         settings=RunSettings(
             model=channel.target,

@@ -22,7 +22,7 @@ from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
-Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge"]
+Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge", "email"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
@@ -49,6 +49,16 @@ class ConfiguredChannel:
     signature: HookSignature = "slack"  # how it signs
 
 
+class MailOptions(Struct, frozen=True, kw_only=True):
+    """The account of an e-mail channel."""
+
+    address: str = ""
+    login: str = ""
+    imap_url: str = ""
+    smtp_url: str = ""
+    authserv_id: str = ""  # whose results on senders are trusted; "none": everyone is who they say they are
+
+
 class ChannelOptions(Struct, frozen=True, kw_only=True):
     """The configuration of one channel."""
 
@@ -62,6 +72,7 @@ class ChannelOptions(Struct, frozen=True, kw_only=True):
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
     groups: Groups = "mention"
+    mail: MailOptions = field(default_factory=MailOptions)
     settings: RunSettings = field(default_factory=RunSettings)  # of its runs
     home: str = ""  # the chat for results that name only the channel; empty: the one that /home chose
     approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's

@@ -50,7 +50,6 @@ class TextMessage(Struct, frozen=True, kw_only=True):
     chat: str
     key: str
     spans: Spans
-    reply_to: str = ""  # the platform's id of a message
     session_id: str = ""
     file: FileContent | None = None
     is_marked: bool = False  # the text says that it may be a repeat
@@ -161,7 +160,6 @@ class TextCarrier:
                 chat=intended.chat,
                 key=delivery.key,
                 spans=spans,
-                reply_to=intended.reply_to,
                 session_id=intended.session_id or self._state.sessions.get(intended.chat, ""),
                 file=file,
                 is_marked=is_marked,

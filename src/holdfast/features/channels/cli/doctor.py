@@ -41,6 +41,8 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
             return await _ask_discord(channel)
         case "bridge":
             return await _ask_bridge(channel)
+        case "email":
+            return await _ask_mail(channel)
 
 
 async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
@@ -59,6 +61,27 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
     return fault(name, f"Can't reach Telegram: {reply.why}", NETWORK)
+
+
+async def _ask_mail(channel: ChannelSettings) -> DoctorFinding:
+    from holdfast.features.channels.configured import channel_options
+    from holdfast.features.channels.email.channel import HINT, mail_server
+    from holdfast.features.channels.email.imap import MailTrouble, open_mailbox
+    from holdfast.features.channels.email.smtp import sign_in
+
+    name, mail = f"channel {channel.name}", channel_options(channel).mail
+    password = str(channel.token)
+    try:
+        async with open_mailbox(mail_server(mail.imap_url), user=mail.login, password=password):
+            pass
+    except MailTrouble as error:
+        return fault(name, f"Can't read mails: {error}", HINT)
+    if why := await sign_in(mail_server(mail.smtp_url), user=mail.login, password=password):
+        return fault(name, f"Can't send mails: {why}", "check `smtp_url`, `login` and `token`")
+    if mail.authserv_id == "none":
+        advice = "set `authserv_id` if your mail server checks senders"
+        return note(name, f"connected as {mail.address}; anyone can pretend to be a sender", advice)
+    return ok(name, f"connected as {mail.address}")
 
 
 async def _ask_bridge(channel: ChannelSettings) -> DoctorFinding:

@@ -1,0 +1,1 @@
+"""E-mail: a mailbox by IMAP, and answers by SMTP."""
