@@ -154,7 +154,7 @@ async def open_channel(
     mails = Mails(deps, options, log)
     yield ChatPlatform(
         carrier=TextCarrier(deps, log, mails.post, chars_max=CHARS_MAX),
-        # A refusal would go to whoever is named as the sender of spam.
+        # A refusal would go to the address that spam names as its sender.
         inbound=text_inbound(DIALECT, source=EMAIL, answers_strangers=False),
         connect=mails.connect,
     )
