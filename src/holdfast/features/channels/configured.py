@@ -79,6 +79,7 @@ class Channels:
             platform = await asyncio.to_thread(platform_module, options.kind)
             await own_channel(self._deps, options, fence, open_platform=platform.open_channel)
 
+
 NO_ONE = "-"  # no platform has a person with this id
 
 
