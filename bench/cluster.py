@@ -39,10 +39,10 @@ from cluster_runs import measure_runs
 from holdfast.cli.serve import COLLECTED_AFTER
 from holdfast.codec import encode
 from holdfast.events import RunQueued, SessionCreated, TextDelta, Usage
+from holdfast.features.postgres.store import PostgresStore
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Fence
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.postgres.store import PostgresStore
-from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.redaction import NO_SECRETS
 

@@ -16,7 +16,7 @@ import aiohttp
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, SayWords, Script, SeenRequest
-from holdfast.journal.postgres.store import PostgresStore
+from holdfast.features.postgres.store import PostgresStore
 from holdfast.redaction import NO_SECRETS
 
 STOPS = 200

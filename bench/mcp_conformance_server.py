@@ -20,11 +20,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from holdfast.features.postgres.peers.admission import PeerAdmission
 from starlette.routing import Router
 
 from client_environments import NODE
 from holdfast.api.operations import OPERATIONS
 from holdfast.features.mcp_server.transport import McpRoutes
+from holdfast.features.postgres.peers.signatures import PeerSignatures
 from holdfast.host.http_server import Application, serving
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -34,8 +36,6 @@ from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.options import ServerOptions
-from holdfast.server.peers.admission import PeerAdmission
-from holdfast.server.peers.signatures import PeerSignatures
 from holdfast.server.routing import api_routes
 from holdfast.server.streams.stream import Streams
 from mcp_examples import ExampleService

@@ -22,8 +22,8 @@ from typing import Literal, Self
 from msgspec.structs import replace
 from obstore.store import S3Store
 
-from holdfast.journal.postgres.blobs import PROBE
-from holdfast.journal.postgres.objects import BlobBucket, Bucket, ObjectPatience, open_objects
+from holdfast.features.postgres.blobs import PROBE
+from holdfast.features.postgres.objects import BlobBucket, Bucket, ObjectPatience, open_objects
 
 START_S = 60.0
 KEY_ID, KEY = "holdfast-tests", "a-secret-of-the-tests"

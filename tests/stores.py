@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from holdfast.features.postgres import store as postgres
 from holdfast.journal import memory
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.journal.postgres import store as postgres
 from holdfast.journal.sqlite import store as sqlite
 from holdfast.redaction import NO_SECRETS, Redactor
 

@@ -36,6 +36,7 @@ class UnfinishedWork(Struct):
 
 
 SHIPPED: tuple[Shipped, ...] = (
+    Shipped("postgres", settings=("server.store",)),
     Shipped("undo", unfinished="undo/"),
     Shipped("memory", logs={"memory": "mem_"}),
     Shipped("skills", settings=("agent.skills",)),

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import typer
 
 from holdfast import __version__
 from holdfast.api.operation import Scope
 from holdfast.chaos import ChaosServer
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, check_server, error_text, ignored_settings
-from holdfast.cli.sessions import list_nodes
 from holdfast.client import BadAnswer, Client, ClientPatience, Refused, Unreachable
+from holdfast.features.postgres.commands import nodes
 from holdfast.host.data_dir import announce, find_data_directory
 from holdfast.host.lock import DirectoryLock
 from holdfast.server.options import ApiKey, ServerOptions
@@ -98,7 +99,9 @@ def test_the_list_of_servers_starts_none_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would be in the list, and under the name of a running one it would take that one's place."""
-    assert list_nodes({"data_dir": str(tmp_path / "data")}, form="columns") == FAILED
+    with pytest.raises(typer.Exit) as ended:
+        nodes(data_dir=str(tmp_path / "data"))
+    assert ended.value.exit_code == FAILED
     assert f"no server is running in {tmp_path}/data" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 

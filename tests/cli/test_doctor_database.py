@@ -7,16 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.cli.doctor.database import check_database, clock_skew, durability
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.server import BlobStoreSettings, ServerSettings
 from holdfast.config.settings import Secret, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
 from holdfast.features.channels.cli.doctor import undelivered
+from holdfast.features.postgres.doctor import check_database, clock_skew, durability
+from holdfast.features.postgres.objects import Bucket
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
 from holdfast.interfaces.ids import channel_log_id
-from holdfast.journal.postgres.objects import Bucket
 from holdfast.values import CHANNEL
 from object_lab import KEY, S3Server, objects_in
 from postgres_lab import PostgresServer

@@ -16,6 +16,7 @@ from holdfast.interfaces.feature import Feature
 from runner.program import Program, configure, program
 from serving import frames_in
 from stores import SqliteStore
+from tables import for_each_row
 
 EVERY_DAY = {"name": "news", "prompt": "What's new?", "every": "1d"}
 PLANNED = "planned"
@@ -48,7 +49,7 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.operations, feature.tools, feature.session_tools, feature.doctor),
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
         *(feature.opened, feature.can_undo, feature.recover, feature.upkeep, feature.user_commands),
-        *(feature.terminal_proposals, feature.authorize),
+        *(feature.terminal_proposals, feature.authorize, feature.store, feature.peers),
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
     chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())
@@ -160,13 +161,22 @@ async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_na
             assert "the feature plans" in refused["error"]["message"]
 
 
-def test_configuring_an_absent_feature_is_an_error_that_names_it(tmp_path: Path) -> None:
+@for_each_row(
+    "feature, toml, section",
+    [
+        ("mcp_client", '[[mcp_servers]]\nname = "files"\ncommand = ["files"]\n', "mcp_servers"),
+        ("postgres", '[server]\nstore = "postgresql://localhost/holdfast"\n', "server.store"),
+    ],
+)
+def test_configuring_an_absent_feature_is_an_error_that_names_it(
+    feature: str, toml: str, section: str, tmp_path: Path
+) -> None:
     file = tmp_path / "holdfast.toml"
-    file.write_text('[[mcp_servers]]\nname = "files"\ncommand = ["files"]\n')
-    words = (absent.__file__, "mcp_client", "config", "check", "--config", str(file))
+    file.write_text(toml)
+    words = (absent.__file__, feature, "config", "check", "--config", str(file))
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "mcp_servers needs the feature mcp_client, which isn't installed" in done.stdout + done.stderr
+    assert f"{section} needs the feature {feature}, which isn't installed" in done.stdout + done.stderr
 
 
 async def test_sub_agents_deliver_their_results_without_the_feature_that_starts_them(tmp_path: Path) -> None:

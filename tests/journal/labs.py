@@ -9,13 +9,13 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from holdfast.features.postgres.connection import Database
+from holdfast.features.postgres.node import end_node
+from holdfast.features.postgres.objects import BlobBucket
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Store
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.journal.postgres.connection import Database
-from holdfast.journal.postgres.node import end_node
-from holdfast.journal.postgres.objects import BlobBucket
-from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.sqlite.tuning import Tuning
 from stores import MemoryStore, PostgresStore, SqliteStore
 

@@ -12,13 +12,13 @@ import pytest
 from fakes.tcp_proxy import TcpProxy
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.features.postgres.connection import Connection, Database
+from holdfast.features.postgres.deltas import DeltaPlan
+from holdfast.features.postgres.node import end_node
+from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.queries import Query
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession
-from holdfast.journal.postgres.connection import Connection, Database
-from holdfast.journal.postgres.deltas import DeltaPlan
-from holdfast.journal.postgres.node import end_node
-from holdfast.journal.postgres.plan import AppendPlan
-from holdfast.journal.postgres.queries import Query
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.promise_checks import first_seqs
 from journal.sample import AT_MS, begin, created, delta, message, say, seqs

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from holdfast.journal.postgres.objects import Bucket, open_objects
+from holdfast.features.postgres.objects import Bucket, open_objects
 from stores import PostgresStore
 
 KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"

@@ -9,18 +9,18 @@ from typing import Any
 import msgspec
 
 from holdfast.events import Event
+from holdfast.features.postgres.connection import Connection, Database
+from holdfast.features.postgres.deltas import DeltaPlan
+from holdfast.features.postgres.foreign import ForeignAppends
+from holdfast.features.postgres.heads import Heads, Lookups
+from holdfast.features.postgres.jobs import PendingAppend
+from holdfast.features.postgres.node import Lease
+from holdfast.features.postgres.notices import AppendNotice, NoticeListener
+from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.queries import Query
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.follow import Tails
-from holdfast.journal.postgres.connection import Connection, Database
-from holdfast.journal.postgres.deltas import DeltaPlan
-from holdfast.journal.postgres.foreign import ForeignAppends
-from holdfast.journal.postgres.heads import Heads, Lookups
-from holdfast.journal.postgres.jobs import PendingAppend
-from holdfast.journal.postgres.node import Lease
-from holdfast.journal.postgres.notices import AppendNotice, NoticeListener
-from holdfast.journal.postgres.plan import AppendPlan
-from holdfast.journal.postgres.queries import Query
 from journal.node_checks import (
     NodeCheck,
     check_a_delta_after_a_purge_leaves_nothing,

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from holdfast import events as e
-from holdfast.cli.stores.copy import copy_store
+from holdfast.features.postgres.copy_command import copy_store
+from holdfast.features.postgres.copying.copy import copy
+from holdfast.features.postgres.copying.postgres_side import PostgresTarget
+from holdfast.features.postgres.copying.sides import CopiedLog, CopyRefused
+from holdfast.features.postgres.copying.sqlite_side import SqliteSource, SqliteTarget
+from holdfast.features.postgres.objects import Bucket
 from holdfast.interfaces.index import RunQuery, SessionQuery
 from holdfast.interfaces.journal import Appended, IdempotencyKey, Replayed, Store, StoreDamaged
 from holdfast.interfaces.usage import UsageQuery
-from holdfast.journal.copying.copy import copy
-from holdfast.journal.copying.postgres_side import PostgresTarget
-from holdfast.journal.copying.sides import CopiedLog, CopyRefused
-from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget
-from holdfast.journal.postgres.objects import Bucket
 from holdfast.journal.sqlite.integrity import check_store
 from holdfast.values import HistoryMessage
 from journal.object_checks import AGED, ObjectLab

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from fakes.tcp_proxy import TcpProxy
+from holdfast.features.postgres.connection import Database
+from holdfast.features.postgres.schema import MIGRATION_LOCK
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
-from holdfast.journal.postgres.connection import Database
-from holdfast.journal.postgres.schema import MIGRATION_LOCK
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say, seqs

@@ -8,12 +8,12 @@ import pytest
 
 from holdfast.codec import encode
 from holdfast.events import Event
+from holdfast.features.postgres.connection import Connection, Database
+from holdfast.features.postgres.heads import Heads
+from holdfast.features.postgres.jobs import PendingAppend
+from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended, Condition, Declined, IfSessionKnown, IfSessionNew, Record
-from holdfast.journal.postgres.connection import Connection, Database
-from holdfast.journal.postgres.heads import Heads
-from holdfast.journal.postgres.jobs import PendingAppend
-from holdfast.journal.postgres.plan import AppendPlan
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.sample import begin, created, message
 from stores import PostgresStore
 

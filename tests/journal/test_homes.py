@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.features.postgres.node import NodeEntry
 from holdfast.interfaces.journal import HomedElsewhere
 from holdfast.interfaces.nodes import SessionPlace
-from holdfast.journal.postgres.node import NodeEntry
 from journal.labs import PostgresLab
 from journal.sample import AT_MS, begin, started
 from stores import PostgresStore

@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from fakes.tcp_proxy import TcpProxy
-from holdfast.cli.doctor.database import check_database
 from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Secret, Settings
+from holdfast.features.postgres.doctor import check_database
+from holdfast.features.postgres.lost_writes import NOTE, loss_in
 from holdfast.interfaces.journal import Appended, IdempotencyKey
-from holdfast.journal.lost_writes import NOTE, loss_in
 from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.sample import begin, delta, message, seqs
 from postgres_lab import PostgresServer, own_server, proxied

@@ -7,9 +7,9 @@ import pytest
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent
+from holdfast.features.postgres.event_types import READS
+from holdfast.features.postgres.queries import Query
 from holdfast.interfaces.journal import Appended, NotReadableYet, StoreReadOnly
-from holdfast.journal.postgres.event_types import READS
-from holdfast.journal.postgres.queries import Query
 from holdfast.server.problems import problem_of
 from journal.labs import PostgresLab
 from journal.node_checks import connected

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from holdfast.features.postgres.node import NodeEntry
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
@@ -16,8 +18,6 @@ from holdfast.interfaces.journal import (
     Store,
     UnknownSession,
 )
-from holdfast.journal.postgres.node import NodeEntry
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.node_checks import connected
 from journal.notice_campaign import forged_notices

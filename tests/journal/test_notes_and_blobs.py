@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import IdempotencyKey, Store, StoreDamaged
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import LABS, Lab, PostgresLab, SqliteLab, emptied, opened
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
 from object_lab import S3Server, objects_in

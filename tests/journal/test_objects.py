@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from holdfast.features.postgres.event_types import OBJECTS, READS
+from holdfast.features.postgres.objects import ObjectPatience
 from holdfast.interfaces.journal import StoreDamaged, StoreUnreachable
-from holdfast.journal.postgres.event_types import OBJECTS, READS
-from holdfast.journal.postgres.objects import ObjectPatience
 from journal.labs import PostgresLab
 from journal.object_checks import AGED, ALL_S, BIG, OTHER, ObjectLab
 from journal.sample import begin, created, delta, message

@@ -1,8 +1,8 @@
 """How the database finds what a statement needs: by key, so its cost doesn't grow with what a node owns."""
 
-from holdfast.journal.postgres.connection import Database
-from holdfast.journal.postgres.queries import delta_statement
-from holdfast.journal.postgres.tuning import PostgresTuning
+from holdfast.features.postgres.connection import Database
+from holdfast.features.postgres.queries import delta_statement
+from holdfast.features.postgres.tuning import PostgresTuning
 from stores import PostgresStore
 
 TYPES = {

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli.doctor.database import check_database
 from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Secret, Settings
+from holdfast.features.postgres.doctor import check_database
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended
-from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab, until
 from journal.node_checks import (
     NodeCheck,

@@ -6,8 +6,8 @@ from secrets import token_hex
 import pytest
 from typing_extensions import override
 
-from holdfast.journal.postgres.blobs import PostgresBlobs
-from holdfast.journal.postgres.queries import queries
+from holdfast.features.postgres.blobs import PostgresBlobs
+from holdfast.features.postgres.queries import queries
 from journal.object_checks import (
     ObjectLab,
     check_a_blob_that_comes_back_is_not_deleted,

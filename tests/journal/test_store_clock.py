@@ -2,9 +2,8 @@
 
 import time
 
+from holdfast.features.postgres.clock import ClockSamples, StoreClock
 from holdfast.interfaces.system_clock import SystemClock, steady_s
-from holdfast.journal.postgres.clock_samples import ClockSamples
-from holdfast.journal.store_clock import StoreClock
 from stores import MemoryStore
 
 

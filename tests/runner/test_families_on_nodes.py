@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from agent.world import World
 from features.delegation.family import Family, family_process
 from features.delegation.family_campaign import Outside, check_family, use
-from holdfast.journal.postgres.tuning import PostgresTuning
+from holdfast.features.postgres.tuning import PostgresTuning
 from postgres_lab import PostgresServer, proxied
 from stores import PostgresStore
 

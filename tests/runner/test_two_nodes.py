@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from agent.world import World, process
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.folds.transcript import fold, output
-from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.targets import Patience
 from postgres_lab import PostgresServer, proxied

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+from holdfast.features.postgres.peers.admission import PeerAdmission
 from typing_extensions import override
 
 from fakes.slack import FakeSlack
@@ -18,12 +19,11 @@ from holdfast.features.channels.http.webhook_endpoints import NotNow, WebhookEnd
 from holdfast.features.channels.incoming import Arrival
 from holdfast.features.channels.slack.api import open_slack
 from holdfast.features.channels.slack.webhook import HookAddress, SlackWebhook
+from holdfast.features.postgres.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey
-from holdfast.server.peers.admission import PeerAdmission
-from holdfast.server.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.server.problems import Problem
 from holdfast.values import CHANNEL
 from sabotage import Sabotage

@@ -70,8 +70,8 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
-app.add_typer(store_commands.store_app, name="store")
 app.add_typer(quarantine_commands.quarantine_app, name="quarantine")
+app.add_typer(store_commands.store_app, name="store")
 RUN_EXAMPLES = """Examples:
 
 holdfast run 'why does make test fail?'
@@ -228,7 +228,6 @@ def inspect(
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
-app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
 app.command("upgrade-check", short_help="Check whether this version can take over your data.")(
     store_commands.upgrade_check
 )

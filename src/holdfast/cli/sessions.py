@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.api.nodes import NodeShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.attach import (
     EXPECTED_ERRORS,
@@ -23,7 +22,6 @@ from holdfast.cli.attach import (
     Attached,
     report_error,
     with_reader,
-    with_running_server,
     with_server,
 )
 from holdfast.cli.ids import LAST, resolve_run, resolve_session
@@ -254,37 +252,3 @@ async def from_store(name: str, data_dir: Path) -> Sequence[tuple[int, Event]]:
         return pairs
     finally:
         await reader.close()
-
-
-def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
-    """Print the servers that share the store."""
-
-    async def work(attached: Attached) -> int:
-        nodes = await attached.client.nodes()
-        if form == "json":
-            print_json(nodes)
-        else:
-            print_columns(
-                ("NODE", "SESSIONS", "LEASE", "URL", "HOMES", "LACKS"), [_node(one) for one in nodes]
-            )
-        return OK
-
-    return with_running_server(flags, work)
-
-
-def _node(one: NodeShown) -> tuple[str, ...]:
-    name = f"{one.name or 'this server'}{' (this one)' if one.is_this and one.name else ''}"
-    return (
-        name,
-        str(one.sessions),
-        _lease(one.lease_left_s),
-        one.url,
-        " ".join(one.homes),
-        " ".join(one.lacks),
-    )
-
-
-def _lease(left_s: float | None) -> str:
-    if left_s is None:
-        return "none needed"
-    return f"{left_s:g} s" if left_s else "expired"

@@ -37,11 +37,8 @@ from holdfast.host.tools import (
     open_tools,
     own_folders,
 )
-from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.feature import Feature, FeatureContext
-from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import Authorize
-from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
@@ -129,9 +126,8 @@ async def open_parts(
     async with AsyncExitStack() as stack:
         watchdog = _watchdog(settings)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
-        store = await open_store(settings, secrets, watchdog)
+        store, clock = await open_store(settings, secrets, watchdog.renewed if watchdog else _no_lease)
         stack.push_async_callback(store.close)
-        clock = _clock(settings, store)
         targets = settings.model_targets() or (await _demo(stack),)
         context = FeatureContext(settings, store, clock, secrets, config)
 
@@ -185,12 +181,9 @@ def _watchdog(settings: Settings) -> "LeaseWatchdog | None":
     return LeaseWatchdog(volumes=tuple(settings.volumes.values()))
 
 
-def _clock(settings: Settings, store: Store) -> Clock:
-    if not settings.server.store:
-        return SystemClock()
-    from holdfast.journal.store_clock import StoreClock
-
-    return StoreClock(SystemClock(), store)
+def _no_lease(sent_s: float) -> None:
+    """Ignore the renewal of a lease that nothing depends on."""
+    del sent_s
 
 
 def _can_undo(features: Mapping[str, Any], workspace: Path, path: str) -> bool:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from holdfast.agent.asks import Asks
     from holdfast.agent.deps import AgentDeps
     from holdfast.agent.runlog import RunLog
     from holdfast.agent.running_call import RunningCall
     from holdfast.agent.shared_fold import SharedFold
     from holdfast.cli.chat.conversation import ChatScreen
+    from holdfast.cli.doctor.findings import DoctorFinding
     from holdfast.config.settings import Settings
     from holdfast.events import Event, RunEvent, ToolAsked
     from holdfast.folds.entries import Entry
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
     from holdfast.folds.run_view import RunView
     from holdfast.folds.session import Session
     from holdfast.interfaces.clock import Clock
-    from holdfast.interfaces.journal import Store
+    from holdfast.interfaces.journal import ReadableStore, Record, Store
     from holdfast.interfaces.tool import Tool, ToolResult
+    from holdfast.journal.sqlite.integrity import Checked
     from holdfast.messages import ToolSpec
     from holdfast.redaction import Redactor
     from holdfast.sandbox.sandbox import Sandbox
@@ -264,6 +268,21 @@ class Upkeep(Struct, frozen=True):
     collect: "Callable[[], Awaitable[float]]"  # free unused space; return the seconds until it's due again
 
 
+class StoreBackend(Struct, frozen=True):
+    """A kind of store that servers share."""
+
+    # Opens the store, and its clock. `renewed` is called when a request that renewed the server's lease was
+    # sent, with the time on the clock `steady_s`.
+    open: "Callable[[Settings, Redactor, Callable[[float], None]], Awaitable[tuple[Store, Clock]]]"
+    # Reads the store for checks; None if it's empty. Raises a JournalError.
+    reader: "Callable[[Settings], AbstractAsyncContextManager[ReadableStore | None]]"
+    # Findings of `holdfast doctor` about the store.
+    check: "Callable[[Settings], Sequence[DoctorFinding]]"
+    # Reads every log and blob of a store that no server uses, for `holdfast store check`. The function says
+    # why an event can't be applied. Raises a JournalError.
+    verify: "Callable[[Settings, Callable[[Record], str]], Awaitable[Checked]]"
+
+
 class Feature(Struct, frozen=True, kw_only=True):
     """A feature's parts, all optional. "module:name" is relative to the folder, and imported on first use."""
 
@@ -368,6 +387,12 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Findings of `holdfast doctor`: `async (context: DoctorContext) -> Sequence[DoctorFinding]`.
     doctor: str = ""
+
+    # A store that servers share, used if `server.store` is set: `StoreBackend`.
+    store: str = ""
+
+    # Requests between the servers that share a store: a class like `Peers` (server/peers.py).
+    peers: str = ""
 
     def part(self, name: str) -> Any:
         """Import a part by its "module:name"."""

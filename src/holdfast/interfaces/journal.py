@@ -285,6 +285,10 @@ class Reading(Protocol):
         ...
 
 
+class ReadableStore(Reading, Index, Protocol):
+    """A store that nobody writes to through this object."""
+
+
 class Journal(Protocol):
     """The logs. Every event is appended, committed and published, in that order.
 
@@ -495,6 +499,10 @@ class Store(Journal, Index, Notes, Blobs, Nodes, Protocol):
     def failing(self) -> Mapping[str, str]:
         """The store's background tasks that have failed recently, and their newest errors."""
         return {}
+
+    async def lost_writes(self) -> str:
+        """Writes of the last day that the store had confirmed and then lost, for people; usually empty."""
+        return ""
 
     async def writable(self) -> None:
         """Wait until the store is open for writing; raises if it never will be."""

@@ -36,10 +36,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import LazyEndpoints, RouteParts
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
-from holdfast.server.peers.admission import PeerAdmission
-from holdfast.server.peers.file_requests import FileRequests
-from holdfast.server.peers.live_state import LiveStateReader
-from holdfast.server.peers.peers import Peers
+from holdfast.server.peers import peers_of
 from holdfast.server.problems import Problem
 from holdfast.server.routing import ApiRouter, api_routes
 from holdfast.server.sessions.listing import ReadMarks
@@ -113,7 +110,6 @@ def make_app(
                 await background.end(*tasks)
                 await disconnects.close()
                 await parts.closing.aclose()
-                await deps.lives.close()
                 await deps.peers.close()
 
     endpoints = LazyEndpoints(parts)
@@ -122,8 +118,7 @@ def make_app(
     page = PageRoute(PageRoutes(deps.options.page, deps.options.mount_path))
     router = ApiRouter(routes, page, lifespan=lifespan)
     drain = deps.supervisor.drain
-    peers = PeerAdmission(deps.peers.signatures, deps.keys)
-    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
+    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, deps.peers)
     app = _waiting(router, deps) if deps.options.requires_sandbox else router
     return AccessMiddleware(app, deps.options, access, drain=drain, mounts=deps.mounts)
 
@@ -175,7 +170,6 @@ def _deps(
     hook_into(store, agent.secrets, metrics)
     supervisor = Supervisor(agent, runner)
     access = SharedNotes(agent.store, "access")
-    peers = Peers(store, agent.clock)
     keys = KeyRing(options.keys, AddedKeys(access, agent.clock))
     inbox = Inbox(agent.store, supervisor, agent.clock, caller=caller_name)
     folders = (agent.workspace, *options.workspaces)
@@ -192,9 +186,7 @@ def _deps(
         marks=ReadMarks(agent.store),
         metrics=metrics,
         budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
-        peers=peers,
-        lives=LiveStateReader(agent, supervisor, peers, jobs=options.jobs),
-        file_requests=FileRequests(store, peers),
+        peers=peers_of(agent, supervisor, keys, jobs=options.jobs),
         uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
         workspaces=WorkspaceAccess(keys, folders, store=store, states=inbox.state),
         modes=SessionModes(inbox, agent.judge, agent.clock),

@@ -19,9 +19,7 @@ from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.options import Limits, ServerOptions
-from holdfast.server.peers.file_requests import FileRequests
-from holdfast.server.peers.live_state import LiveStateReader
-from holdfast.server.peers.peers import Peers
+from holdfast.server.peers import Peers
 from holdfast.server.sessions.listing import ReadMarks
 from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
@@ -49,8 +47,6 @@ class RouteDeps(Struct, frozen=True):
     metrics: Metrics
     budgets: KeyBudgets
     peers: Peers
-    lives: LiveStateReader
-    file_requests: FileRequests
     workspaces: WorkspaceAccess
     modes: SessionModes
     mode_access: ModeAccess

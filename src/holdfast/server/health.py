@@ -30,8 +30,6 @@ from holdfast.api.server import (
 )
 from holdfast.catalog import FEATURES
 from holdfast.interfaces.journal import JournalError, StoreClosed
-from holdfast.journal.lost_writes import NOTE as LOST_WRITES
-from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.deps import RouteDeps
 from holdfast.server.lazy_endpoints import RouteParts
@@ -198,11 +196,10 @@ class HealthRoutes:
         try:
             await self._deps.store.put_note(_NOTE, str(clock.now_ms()).encode())
             write_ms = round(1000 * (clock.monotonic_s() - began_s), 3)
-            loss = loss_in(await self._deps.store.note(LOST_WRITES), now_ms=clock.now_ms())
+            lost = await self._deps.store.lost_writes() or UNSET
         except JournalError as error:
             late = self._deps.store.trouble is not None
             return StoreHealth(writable=False, late=late, error=str(error))
-        lost = UNSET if loss is None else loss.text
         blobs = UNSET if self._deps.store.blob_trouble is None else str(self._deps.store.blob_trouble)
         return StoreHealth(writable=True, late=False, write_ms=write_ms, lost=lost, blobs=blobs)
 

@@ -23,9 +23,9 @@ from holdfast.features.automations.values import (
     TriggerSettings,
 )
 from holdfast.features.channels.http.folds import ChannelFolds
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Fence, IdempotencyKey, Replayed, Store
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.runner.claimed_logs import ClaimedLogs
 from stores import PostgresStore
 

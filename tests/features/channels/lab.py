@@ -20,9 +20,9 @@ from holdfast.features.channels.events import (
 )
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.features.channels.state import ChannelState
+from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.racing import wait_through_cancel
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ServerOptions

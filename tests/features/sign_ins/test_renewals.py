@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from holdfast.journal.postgres.store import PostgresStore
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -24,7 +25,6 @@ from holdfast.features.sign_ins.tokens import FOLDER, Tokens, Vault
 from holdfast.interfaces.feature import FeatureContext
 from holdfast.interfaces.journal import Fence, Store, StoreUnreachable
 from holdfast.interfaces.model import Authorize
-from holdfast.journal.postgres.store import PostgresStore
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.targets import Target
 from holdfast.values import Failure

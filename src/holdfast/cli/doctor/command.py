@@ -13,12 +13,12 @@ from typing_extensions import override
 
 from holdfast.catalog import FEATURES
 from holdfast.cli.doctor import machine, store
-from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.targets import ask_targets
 from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
+from holdfast.host.stores import shared_backend
 from holdfast.host.used_settings import changed_settings
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.system_clock import SystemClock
@@ -172,7 +172,7 @@ def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     settings = loaded.settings
     if settings.server.store:
         with report.busy("checking the database"):
-            found = check_database(settings)
+            found = shared_backend().check(settings)
         yield from found
         yield store.spool(settings)
         return

@@ -13,24 +13,19 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.cli.doctor.machine import existing
 from holdfast.config.settings import Settings
-from holdfast.host.stores import require_postgres
-from holdfast.interfaces.journal import JournalError
+from holdfast.host.stores import shared_backend
+from holdfast.interfaces.journal import JournalError, ReadableStore
 from holdfast.journal.spool import read_spool, spool_files
 from holdfast.journal.sqlite.integrity import Checked, Progress, check_store
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import NO_SECRETS
 from holdfast.values import Durability
-
-if TYPE_CHECKING:
-    from holdfast.journal.postgres.reader import PostgresReader
-
 
 WRITES_MAX, WRITES_S = 200, 1.0
 BLOCK, BLOCKS = b"\0" * 4096, 64
@@ -149,14 +144,11 @@ async def _commits(path: Path, durability: Durability) -> list[float]:
     return took
 
 
-_HAS_LOGS = "SELECT to_regclass('events') IS NOT NULL"
-
-
 @asynccontextmanager
-async def store_reader(settings: Settings) -> AsyncGenerator["SqliteReader | PostgresReader | None"]:
+async def store_reader(settings: Settings) -> AsyncGenerator[ReadableStore | None]:
     """The store, to be read; None if there is none yet. Raises a JournalError."""
     if settings.server.store:
-        async with _database(settings) as reader:
+        async with shared_backend().reader(settings) as reader:
             yield reader
     elif await asyncio.to_thread(os.path.exists, settings.store_path):  # never raises
         reader = SqliteReader(settings.store_path)
@@ -166,19 +158,3 @@ async def store_reader(settings: Settings) -> AsyncGenerator["SqliteReader | Pos
             await reader.close()
     else:
         yield None
-
-
-@asynccontextmanager
-async def _database(settings: Settings) -> AsyncGenerator["PostgresReader | None"]:
-    require_postgres()
-    from holdfast.journal.postgres.connection import Database, Pool
-    from holdfast.journal.postgres.reader import PostgresReader
-    from holdfast.journal.postgres.tuning import PostgresTuning
-
-    pool = Pool(Database(str(settings.server.store), PostgresTuning()), "doctor", 1)
-    reader = PostgresReader(pool)
-    try:
-        ((has_logs,),) = await pool.run(lambda connection: connection.fetch(_HAS_LOGS))
-        yield reader if has_logs else None
-    finally:
-        await reader.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import apsw
 from msgspec import Struct
@@ -18,15 +17,11 @@ from holdfast.config.value_formats import shown_database
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.session_fold import SessionFold
 from holdfast.host.data_dir import running_server
-from holdfast.host.stores import object_store, require_postgres
-from holdfast.interfaces.journal import JournalError, Record, StoreDamaged
-from holdfast.journal.copying.sides import CopyRefused
+from holdfast.host.stores import shared_backend
+from holdfast.interfaces.journal import JournalError, Record, StoreFailed
 from holdfast.journal.sqlite.connection import open_for_reading
 from holdfast.journal.sqlite.integrity import Checked, check_store
 from holdfast.journal.sqlite.queries import migrations
-
-if TYPE_CHECKING:
-    from holdfast.journal.copying.postgres_side import PostgresSource
 
 OK, FAILED = 0, 1
 REPAIR = """
@@ -65,7 +60,7 @@ def check(flags: Mapping[str, object]) -> int:
     try:
         settings = load_configuration(flags).settings
         checked = _checked(settings)
-    except (BadConfiguration, CopyRefused, JournalError, OSError, apsw.Error) as error:
+    except (BadConfiguration, JournalError, OSError, apsw.Error) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
     return _report(checked, _place(settings))
@@ -122,57 +117,10 @@ def _place(settings: Settings) -> str:
 
 def _checked(settings: Settings) -> Checked:
     if settings.server.store:
-        return asyncio.run(_check_database(settings))
+        return asyncio.run(shared_backend().verify(settings, LogReader().fault_of))
     if not settings.store_path.exists():
-        raise CopyRefused(f"there is no store in {settings.data_dir}")
+        raise StoreFailed(f"there is no store in {settings.data_dir}")
     return check_store(settings.store_path, on_progress=_in_silence, fault_of=LogReader().fault_of)
-
-
-async def _check_database(settings: Settings) -> Checked:
-    """Read a database that no server uses: the same checks through the reader of copies."""
-    require_postgres()
-    from holdfast.journal.copying.postgres_side import PostgresSource
-
-    source = await PostgresSource.open(str(settings.server.store), object_store(settings.server.blob_store))
-    checked, reader = Checked(), LogReader()
-    try:
-        spans = {(row[0], row[1]): row[2] async for rows in source.rows("spans") for row in rows}
-        sessions = [(row[0], row[1]) async for rows in source.rows("sessions") for row in rows]
-        for key, session_id in sessions:
-            try:
-                await _check_log(source, key, session_id, spans=spans, checked=checked, reader=reader)
-            except StoreDamaged as error:
-                checked.faults.append(str(error))
-        named = {row[0] async for rows in source.rows("blob_refs") for row in rows}
-        for name in sorted(named):
-            checked.blobs += 1
-            if await source.blob(name) is None:
-                checked.fault(f"blob {name}", "it is missing")
-    finally:
-        await source.close()
-    return checked
-
-
-async def _check_log(
-    source: "PostgresSource",
-    key: int,
-    session_id: str,
-    *,
-    spans: Mapping[tuple[int, int], int],
-    checked: Checked,
-    reader: LogReader,
-) -> None:
-    """Check one log; raises StoreDamaged at an event that was changed."""
-    after, expected = 0, 1
-    while records := await source.log(key, session_id, after=after):
-        for record in records:
-            place = f"session {session_id} seq {record.seq}"
-            if record.seq != expected:
-                checked.fault(place, f"seq {expected} is missing before it")
-            checked.fault(place, reader.fault_of(record))
-            expected = record.seq + spans.get((key, record.seq), 1)
-            checked.events += 1
-        after = records[-1].seq
 
 
 def _report(checked: Checked, place: str) -> int:

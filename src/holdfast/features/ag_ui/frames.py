@@ -173,7 +173,7 @@ class AgUiFeed(SpanFeed):
 
     def _line(self, silent_s: float) -> str | None:
         """The live line; None while the run isn't active."""
-        return self._deps.lives.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
+        return self._deps.peers.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
     @override
     def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:

@@ -142,7 +142,7 @@ class FileRoutes:
     async def _elsewhere(self, request: Request, body: bytes = b"") -> Response | None:
         """The answer of the server that has the session's files, if that is another one."""
         session_id = (await session_of(self._deps, request)).row.session_id
-        return await self._deps.file_requests.elsewhere(request, session_id, body)
+        return await self._deps.peers.elsewhere(request, session_id, body)
 
     async def _workspace(self, request: Request) -> Workspace:
         agent = self._deps.agent

@@ -69,7 +69,7 @@ class ChatRoutes:
         with deps.streams.reserve(deps.limits.subscribers_max) as place:
             row, headers = await self._begun(request)
             live = Live(
-                lambda silent_s: deps.lives.lines(row.session_id, silent_s=silent_s),
+                lambda silent_s: deps.peers.lines(row.session_id, silent_s=silent_s),
                 limits=deps.limits,
                 view="hermes",
             )

@@ -205,7 +205,7 @@ class RunCallFeed(SpanFeed):
 
     def _line(self, silent_s: float) -> str | None:
         """The live line; None while the run isn't active."""
-        return self._deps.lives.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
+        return self._deps.peers.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
 
 def input_required(row: RunRow, asks: dict[str, e.PersonAsked]) -> Json:

@@ -65,7 +65,7 @@ class ChangeRoutes:
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/changes."""
         row = await row_of(self._deps, request)
-        if (elsewhere := await self._deps.file_requests.elsewhere(request, row.session_id)) is not None:
+        if (elsewhere := await self._deps.peers.elsewhere(request, row.session_id)) is not None:
             return elsewhere
         view = await self._deps.supervisor.view(row.session_id)
         run, is_undone = view.run(row.run_id), view.session.is_undone(row.run_id)
@@ -120,7 +120,7 @@ class ChangeRoutes:
         """The answer of a server that has the snapshots, or else the refusal."""
         elsewhere = None
         if refused.code == "snapshot_gone":
-            elsewhere = await self._deps.file_requests.at_others(
+            elsewhere = await self._deps.peers.at_others(
                 request, row.session_id, sent, lacking=HTTPStatus.GONE
             )
         if elsewhere is None:
@@ -133,7 +133,7 @@ class ChangeRoutes:
         if body.force and body.keep_both:
             raise bad_request("Send 'force' or 'keep_both', not both", param="force")
         row = await row_of(self._deps, request)
-        if (elsewhere := await self._deps.file_requests.elsewhere(request, row.session_id, sent)) is not None:
+        if (elsewhere := await self._deps.peers.elsewhere(request, row.session_id, sent)) is not None:
             return elsewhere
         options = UndoOptions(
             files=tuple(body.files),

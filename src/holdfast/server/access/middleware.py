@@ -24,7 +24,7 @@ from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import Limits, ServerOptions
-from holdfast.server.peers.admission import PeerAdmission, whole_body
+from holdfast.server.peers import Peers
 from holdfast.server.problems import Problem, bad_request, problem_of
 from holdfast.server.unserved import not_of_this_route
 
@@ -120,7 +120,7 @@ class Access(Struct, frozen=True):
     sign_ins: SignIns
     tickets: Tickets
     secrets: Redactor
-    peers: PeerAdmission
+    peers: Peers
 
 
 class AccessMiddleware:
@@ -192,14 +192,7 @@ class AccessMiddleware:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
-            signature = self._peers.signature_of(scope)
-            if signature is None:
-                if asked.cookie:
-                    await self.sign_ins.learn(asked.cookie)
-                name = self._admit(scope, asked)
-            else:
-                name = self._peers.admit(scope, signature)
-                receive = await whole_body(receive, signature, bytes_max=self._bytes_max(scope["path"]))
+            name, receive = await self._authenticated(scope, receive, asked)
             begin_call(name)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # With an app in the scope, Starlette raises its errors instead of answering in plain text.
@@ -218,13 +211,25 @@ class AccessMiddleware:
             wire = "anthropic" if scope["path"].startswith(_ANTHROPIC_PATH) else "chat"
             await response.send_whole(problem.status, error_body(problem, wire=wire), problem.headers)
 
+    async def _authenticated(
+        self, scope: Scope, receive: Receive, asked: _AccessHeaders
+    ) -> tuple[str, Receive]:
+        """Return the caller's name and the body, also of requests from other servers; raises a Problem."""
+        if self._peers.exist:
+            bytes_max = self._bytes_max(scope["path"])
+            if (admitted := await self._peers.admit(scope, receive, bytes_max=bytes_max)) is not None:
+                return admitted
+        if asked.cookie:
+            await self.sign_ins.learn(asked.cookie)
+        return self._admit(scope, asked), receive
+
     def brings_key(self, scope: Scope) -> bool:
         """Whether a request is authenticated; asked as soon as its headers are there."""
         server, scope = self._mounted(scope)
         if server is not self:
             return server.brings_key(scope)
         try:
-            if self._peers.signature_of(scope) is not None:
+            if self._peers.is_signed(scope):
                 return True
             asked = _access_headers(scope["headers"])
             is_open = scope["path"] in _SIGN_IN_PATHS or scope["path"].startswith(_HOOKS)

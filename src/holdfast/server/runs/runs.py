@@ -158,7 +158,7 @@ class RunRoutes:
         """A run as GET shows it."""
         state = run_state(await self._deps.folds.run(row), row)
         more: dict[str, Any] = {"preview": await preview_of(self._deps.store, row)}
-        live = await self._deps.lives.of(row.session_id)
+        live = await self._deps.peers.live(row.session_id)
         jobs = tuple(job for job in live.background if job.run_id == row.run_id)
         more |= {"live": live.lines.get(row.run_id, ""), "background": jobs}
         turn = _turn(live, row.run_id)
@@ -296,7 +296,7 @@ class RunRoutes:
 
     def _live(self, row: RunRow, view: View) -> Live:
         def lines(silent_s: float) -> dict[str, str] | None:
-            known = self._deps.lives.lines(row.session_id, silent_s=silent_s)
+            known = self._deps.peers.lines(row.session_id, silent_s=silent_s)
             if known is None:
                 return None
             return {row.run_id: known[row.run_id]} if row.run_id in known else {}

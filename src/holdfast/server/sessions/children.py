@@ -162,7 +162,7 @@ class ProcessRoutes:
         found = await found_by(session_id, job_id)
         if found is not None:
             return json_response(self._redacted(found))
-        elsewhere = await self._deps.file_requests.at_others(
+        elsewhere = await self._deps.peers.at_others(
             request, session_id, lacking=HTTPStatus.NOT_FOUND
         )
         if elsewhere is not None:

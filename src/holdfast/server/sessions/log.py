@@ -86,7 +86,7 @@ class SessionLogRoutes:
         owned, now_ms = bool(place.owner), deps.clock.now_ms()
         is_nobodys = bool(state.open_runs) and not owned and not place.is_away
         lacking = await deps.supervisor.lacking(session_id) if is_nobodys else ()
-        lines = (await deps.lives.of(session_id)).lines if state.open_runs and not before else {}
+        lines = (await deps.peers.live(session_id)).lines if state.open_runs and not before else {}
         root_id = session_id.partition("~")[0]
         versions = () if before else tuple(await deps.store.session_ids(f"{root_id}~"))
         # The fold moves on at every `await`. The rest has none, so all of it belongs to `last_seq`.
@@ -133,7 +133,7 @@ class SessionLogRoutes:
         if "limit" in request.query_params:
             return await self._stretch(request, found.row, after)
         live = Live(
-            lambda silent_s: deps.lives.lines(session_id, silent_s=silent_s),
+            lambda silent_s: deps.peers.lines(session_id, silent_s=silent_s),
             limits=deps.limits,
             view="native",
         )

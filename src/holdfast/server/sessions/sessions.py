@@ -36,7 +36,7 @@ from holdfast.interfaces.journal import (
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.peers.peers import PEER
+from holdfast.server.peers import PEER
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.runs.requests import ORIGINS
 from holdfast.server.sessions.listing import (
@@ -193,9 +193,9 @@ class SessionRoutes:
     async def live(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/live."""
         session_id = (await session_of(self._deps, request)).row.session_id
-        lives = self._deps.lives
+        peers = self._deps.peers
         is_peer = PEER in request.scope  # forwarded requests are answered here, without forwarding them again
-        return json_response(lives.here(session_id) if is_peer else await lives.of(session_id))
+        return json_response(peers.here(session_id) if is_peer else await peers.live(session_id))
 
     async def move(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/move."""

@@ -19,7 +19,7 @@ from holdfast.features.channels.http.webhook_endpoints import BadUpdate, NotNow,
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.nodes import Node
 from holdfast.server.deps import RouteDeps
-from holdfast.server.peers.peers import PEER
+from holdfast.server.peers import PEER
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, read_sent
 
@@ -117,7 +117,7 @@ class ChannelDeliveryRoutes:
         holder = None if PEER in request.scope else await self._holder(name)
         if holder is None:
             raise _not_now()
-        return await self._deps.peers.pass_on(request, holder, body, has="the channel", answer_s=ELSEWHERE_S)
+        return await self._deps.peers.forward(request, holder, body, has="the channel", answer_s=ELSEWHERE_S)
 
     async def _holder(self, name: str) -> Node | None:
         """The other server that holds the channel; None if there is none."""

@@ -1,1 +1,0 @@
-"""The store in a Postgres database, shared by any number of nodes."""
