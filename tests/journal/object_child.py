@@ -4,7 +4,8 @@ import asyncio
 import sys
 
 from holdfast.features.postgres.objects import Bucket, open_objects
-from stores import PostgresStore
+from holdfast.features.postgres.store import PostgresStore
+from holdfast.redaction import NO_SECRETS
 
 KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"
 
@@ -12,7 +13,7 @@ KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"
 async def main(dsn: str, endpoint: str, prefix: str) -> None:
     """Store it, however long that takes."""
     bucket = Bucket(name=NAME, endpoint=endpoint, prefix=prefix, access_key_id=KEY_ID, secret_access_key=KEY)
-    store = await PostgresStore.open(dsn, name="child", objects=open_objects(bucket))
+    store = await PostgresStore.open(dsn, NO_SECRETS, name="child", objects=open_objects(bucket))
     await store.put_blob(bytes(range(256)) * 8_192)
 
 

@@ -28,10 +28,11 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from holdfast import events as e
 from holdfast.interfaces.journal import FenceLost
-from stores import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 async def main():
-    store = await SqliteStore.open(Path(sys.argv[1]))
+    store = await SqliteStore.open(Path(sys.argv[1]), NO_SECRETS)
     fence = await store.claim("s1")
     await store.append("s1", [e.SessionCreated(at_ms=1, epoch="e")])
     mine = e.TextDelta(at_ms=1, run_id="r1", segment=0, text="before")
@@ -73,7 +74,8 @@ async def test_a_loop_that_is_closed_early_leaves_a_process_that_can_exit(tmp_pa
     script = (
         "import asyncio, sys; from pathlib import Path\n"
         "from holdfast.journal.sqlite.store import SqliteStore\n"
-        "asyncio.run(SqliteStore.open(Path(sys.argv[1]))); print('out')"
+        "from holdfast.redaction import NO_SECRETS\n"
+        "asyncio.run(SqliteStore.open(Path(sys.argv[1]), NO_SECRETS)); print('out')"
     )
     command = [sys.executable, "-W", "error", "-c", script, str(tmp_path / "journal.db")]
     child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)

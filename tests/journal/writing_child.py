@@ -13,7 +13,8 @@ from zlib import crc32
 
 from holdfast import events as e
 from holdfast.interfaces.journal import Fence, IfSessionNew
-from stores import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 SESSIONS = 4
 
@@ -40,7 +41,7 @@ async def tell(store: SqliteStore, session_id: str, *, after: int) -> None:
 
 
 async def main(path: Path, seed: int) -> None:
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     fence = await store.claim("")
     chance = random.Random(seed)
     async with asyncio.TaskGroup() as tasks:
