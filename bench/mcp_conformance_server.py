@@ -20,13 +20,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from holdfast.features.postgres.peers.admission import PeerAdmission
 from starlette.routing import Router
 
 from client_environments import NODE
 from holdfast.api.operations import OPERATIONS
 from holdfast.features.mcp_server.transport import McpRoutes
-from holdfast.features.postgres.peers.signatures import PeerSignatures
 from holdfast.host.http_server import Application, serving
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -58,8 +56,7 @@ async def example_server() -> AsyncGenerator[str]:
     operations = [one for one in OPERATIONS if one.endpoint.startswith("mcp.")]
     router = Router(api_routes(operations, {"mcp.post": routes.post, "mcp.get": routes.get}))
     keys = KeyRing(options.keys, AddedKeys(store, clock))
-    peers = PeerAdmission(PeerSignatures(clock, ""), keys)
-    access = Access(keys, SignIns(store, clock, keys), Tickets(clock), NO_SECRETS, peers)
+    access = Access(keys, SignIns(store, clock, keys), Tickets(clock), NO_SECRETS)
 
     async def drain() -> None:
         """Nothing is under way."""

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import msgspec
-from holdfast.features.postgres.peers.admission import PeerAdmission
+from starlette.types import Message
 from typing_extensions import override
 
 from fakes.slack import FakeSlack
@@ -19,6 +19,7 @@ from holdfast.features.channels.http.webhook_endpoints import NotNow, WebhookEnd
 from holdfast.features.channels.incoming import Arrival
 from holdfast.features.channels.slack.api import open_slack
 from holdfast.features.channels.slack.webhook import HookAddress, SlackWebhook
+from holdfast.features.postgres.peers.admission import PeerAdmission
 from holdfast.features.postgres.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.access.auth import KeyRing
@@ -46,19 +47,22 @@ async def check_a_seal_without_a_key_opens_nothing_but_deliveries(kind: type[Pee
     keys = KeyRing((ApiKey("team", "s3cret-of-the-team"),), AddedKeys(MemoryStore(), clock))
     admission = kind(here, keys)
 
-    def admit(path: str) -> str:
+    async def no_body() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def admit(path: str) -> str:
         signature = there.sign(Question("a", "POST", path), key_name="")
         headers = [(HEADER, signature.encode())]
         scope: dict[str, Any] = {"method": "POST", "path": path, "query_string": b"", "headers": headers}
-        opened = admission.signature_of(scope)
-        assert opened is not None
-        return admission.admit(scope, opened)
+        admitted = await admission.admit(scope, no_body, bytes_max=0)
+        assert admitted is not None
+        return admitted[0]
 
-    assert admit("/hooks/channels/tg") == ""
+    assert await admit("/hooks/channels/tg") == ""
     for path in ("/v1/runs", "/hooks/trg_1", "/api/sessions/s/live"):
         opened = ""
         try:
-            opened = admit(path) or path
+            opened = await admit(path) or path
         except Problem as problem:
             assert problem.code == "peer_key_unknown"  # noqa: PT017  # it is refused for this, and no other reason
         assert not opened

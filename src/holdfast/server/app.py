@@ -118,7 +118,9 @@ def make_app(
     page = PageRoute(PageRoutes(deps.options.page, deps.options.mount_path))
     router = ApiRouter(routes, page, lifespan=lifespan)
     drain = deps.supervisor.drain
-    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, deps.peers)
+    access = Access(
+        deps.keys, deps.sign_ins, deps.tickets, agent.secrets, deps.peers if deps.peers.exist else None
+    )
     app = _waiting(router, deps) if deps.options.requires_sandbox else router
     return AccessMiddleware(app, deps.options, access, drain=drain, mounts=deps.mounts)
 

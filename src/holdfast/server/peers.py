@@ -33,9 +33,8 @@ class Peers:
     ) -> None:
         self._agent = agent
         self._store = agent.store
-        self._clock = agent.clock
         self._supervisor = supervisor
-        self._keys = keys
+        del keys  # for servers that others send requests to
         self._jobs = jobs
 
     async def open(self) -> None:

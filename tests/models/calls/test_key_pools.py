@@ -6,12 +6,12 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, bad_key, insufficient_quota, rate_limited_s
 from holdfast.chaos.statuses import Status
 from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.target_states import TargetStates
 from holdfast.redaction import NO_SECRETS
 from holdfast.targets import RetryLimits, Target, Wire
 from side_by_side import on_each_wire
-from stores import MemoryStore
 from tables import for_each_row
 
 from .calling import TestClock, line_to, target_of

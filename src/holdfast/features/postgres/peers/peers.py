@@ -1,9 +1,4 @@
-"""The servers that share a database: they ask each other for live state, and forward requests for files.
-
-A request from one server to another is signed, and names the API key that it acts for. Deliveries to channels
-have no key. The first server has checked their secret, so a signature without a key is accepted for them, and
-nowhere else.
-"""
+"""The servers that share a database: they ask each other for live state, and forward requests for files."""
 
 import asyncio
 import hmac
@@ -19,26 +14,18 @@ from typing_extensions import override
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.placement import in_words
 from holdfast.api.live import SessionLive
+from holdfast.features.postgres.peers.admission import PeerAdmission
 from holdfast.features.postgres.peers.live_state import LiveStateReader
 from holdfast.features.postgres.peers.requests import Forwarded, PeerRequests
-from holdfast.features.postgres.peers.signatures import (
-    HEADER,
-    PeerSignature,
-    PeerSignatures,
-    SignatureRefused,
-    cluster_secret,
-    target_of,
-    whole_body,
-)
+from holdfast.features.postgres.peers.signatures import PeerSignatures, cluster_secret
 from holdfast.interfaces.nodes import Node
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.access.auth import OPEN, KeyRing
+from holdfast.server.access.auth import KeyRing
 from holdfast.server.options import DescribeJobs
 from holdfast.server.peers import PEER, Peers
 from holdfast.server.problems import Problem
 
 FILES = "the session's files"
-KEYLESS = "/hooks/channels/"
 
 
 class PeerServers(Peers):
@@ -51,6 +38,7 @@ class PeerServers(Peers):
     ) -> None:
         super().__init__(agent, supervisor, keys, jobs=jobs)
         self._signatures = PeerSignatures(agent.clock, agent.store.node.name)
+        self._admission = PeerAdmission(self._signatures, keys)
         self._requests = PeerRequests(self._signatures, agent.clock)
         self._live = LiveStateReader(agent, supervisor, self._requests, here=self.here)
 
@@ -71,39 +59,11 @@ class PeerServers(Peers):
 
     @override
     def is_signed(self, scope: Scope) -> bool:
-        return self._signature_of(scope) is not None
+        return self._admission.signature_of(scope) is not None
 
     @override
     async def admit(self, scope: Scope, receive: Receive, *, bytes_max: int) -> tuple[str, Receive] | None:
-        signature = self._signature_of(scope)
-        if signature is None:
-            return None
-        try:
-            self._signatures.use(signature)
-            if not self._is_known(scope["path"], signature.key):
-                sender = signature.asker
-                text = (
-                    f"Server {sender} forwarded a key that isn't valid here. Give all servers the same keys"
-                )
-                raise Problem(403, text, code="peer_key_unknown")
-            scope[PEER] = signature.asker
-            return signature.key, await whole_body(receive, signature, bytes_max=bytes_max)
-        except SignatureRefused as error:
-            raise _refused(error) from error
-
-    def _signature_of(self, scope: Scope) -> PeerSignature | None:
-        found = [value for name, value in scope["headers"] if name == HEADER]
-        if not found:
-            return None
-        try:
-            return self._signatures.verify(found[0].decode("latin-1"), scope["method"], target_of(scope))
-        except SignatureRefused as error:
-            raise _refused(error) from error
-
-    def _is_known(self, path: str, key: str) -> bool:
-        if path.startswith(KEYLESS):
-            return not key
-        return key == OPEN if self._keys.is_open else bool(self._keys.mark_of(key))
+        return await self._admission.admit(scope, receive, bytes_max=bytes_max)
 
     @override
     async def live(self, session_id: str) -> SessionLive:
@@ -145,7 +105,3 @@ class PeerServers(Peers):
         self, request: Request, node: Node, body: bytes, *, has: str, answer_s: float
     ) -> Forwarded:
         return await self._requests.forward(request, node, body, has=has, answer_s=answer_s)
-
-
-def _refused(error: SignatureRefused) -> Problem:
-    return Problem(401, f"Rejected the signature of another server's request: {error}", code="peer_refused")

@@ -8,11 +8,10 @@ from collections import OrderedDict
 from hashlib import sha256
 
 import msgspec
-from starlette.types import Message, Receive, Scope
+from starlette.types import Scope
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Notes
-from holdfast.server.problems import Problem
 
 HEADER = b"x-holdfast-peer"
 NOTE = "cluster/secret"
@@ -106,36 +105,3 @@ class PeerSignatures:
             *(question.to, question.method, question.target),
         )
         return hmac.new(self.key, msgspec.json.encode(said), sha256).hexdigest()
-
-
-async def whole_body(receive: Receive, signature: PeerSignature, *, bytes_max: int) -> Receive:
-    """Read the body and compare it with its signature; the result gives the same body again.
-
-    Raises SignatureRefused, or a Problem if the body is too large.
-    """
-    pieces: list[bytes] = []
-    size, is_more = 0, True
-    while is_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            break
-        piece: bytes = message.get("body", b"")
-        size += len(piece)
-        if size > bytes_max:
-            text = f"The request body is larger than the limit of {bytes_max} bytes for this path"
-            raise Problem(413, text, code="body_too_large")
-        pieces.append(piece)
-        is_more = message.get("more_body", False)
-    body = b"".join(pieces)
-    if sha256(body).hexdigest() != signature.body_digest:
-        raise SignatureRefused("its body doesn't match")
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
