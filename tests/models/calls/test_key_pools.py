@@ -6,12 +6,11 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, bad_key, insufficient_quota, rate_limited_s
 from holdfast.chaos.statuses import Status
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.target_states import TargetStates
-from holdfast.redaction import NO_SECRETS
 from holdfast.targets import RetryLimits, Target, Wire
 from side_by_side import on_each_wire
+from stores import MemoryStore
 from tables import for_each_row
 
 from .calling import TestClock, line_to, target_of
@@ -62,7 +61,7 @@ async def test_all_keys_are_tried_before_the_next_target(wire: Wire) -> None:
             assert keys_used(bad) == list(KEYS)
             assert line.told.notices == ["switched"]
         async with line_to(pool(bad, wire)) as line:
-            line.shared = TargetStates(MemoryStore(NO_SECRETS), line.clock)
+            line.shared = TargetStates(MemoryStore(), line.clock)
             for key in KEYS[:2]:
                 await line.shared.close_gate(pool(bad, wire, api_key=key), 60_000, why="busy")
             ended = await line.ask()
@@ -92,7 +91,7 @@ async def test_when_every_key_waits_the_call_waits_for_the_one_that_opens_first(
         clock.held = Gate()
         first = line.start()
         await line.told.until_line("main asked to wait · retrying in 20 s")
-        other = TargetStates(MemoryStore(NO_SECRETS, disk), clock)
+        other = TargetStates(MemoryStore(disk), clock)
         await other.load()
         assert other.with_open_key(pool(server)).api_key == SECOND
         assert [other.gate_wait_ms(pool(server, api_key=key)) for key in KEYS] == [50_000, 20_000, 90_000]
