@@ -4,7 +4,7 @@ A feature is a folder in `holdfast/features`. Its `__init__.py` declares one `Fe
 else of the folder. The core knows features only through `catalog.py`: delete a folder, and the rest works.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -280,7 +280,7 @@ class StoreBackend(Struct, frozen=True):
     check: "Callable[[Settings], Sequence[DoctorFinding]]"
     # Reads every log and blob of a store that no server uses, for `holdfast store check`. The function says
     # why an event can't be applied. Raises a JournalError.
-    verify: "Callable[[Settings, Callable[[Record], str]], Awaitable[Checked]]"
+    verify: "Callable[[Settings, Callable[[Record], str]], Coroutine[Any, Any, Checked]]"
 
 
 class Feature(Struct, frozen=True, kw_only=True):
