@@ -157,7 +157,7 @@ def thinned(log: Sequence[Record], stretches: Sequence[Stretch]) -> list[Record]
     return [*kept, *log[at:]]
 
 
-class Joining(Struct, frozen=True, kw_only=True):
+class Joining(Struct, frozen=True):
     """One step of thinning a stored log: some stretches, and how far the log has been examined.
 
     `key` distinguishes the session from a later one with the same id.

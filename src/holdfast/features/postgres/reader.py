@@ -1,26 +1,26 @@
 """Reads from the database: logs, the index beside them, and notes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from holdfast.features.postgres.connection import Pool, Row
 from holdfast.features.postgres.words import clean, word_query
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.index import Index, ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
+from holdfast.interfaces.index import ListedSession, SearchHit, StoredResponse
 from holdfast.interfaces.journal import Record, StoreDamaged
-from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.search_terms import Phrase, excerpt, phrases
+from holdfast.journal.sql_store import SqlIndex
 from holdfast.journal.sqlite.threads import Threads
 
 SEQ_MAX = (1 << 62) - 1
 HITS_PER_STEP = 100
 LONG_TEXT_CHARS = 64 * 1024  # longer ones are searched outside the event loop
-_SESSION_FIELDS = SessionRow.__struct_fields__
+_AnyRow = TypeVar("_AnyRow", SessionRow, RunRow, AskRow)
 
 
-class PostgresReader(Index):
+class PostgresReader(SqlIndex):
     """Everything that can be read without owning anything."""
 
     def __init__(self, pool: Pool) -> None:
@@ -60,46 +60,9 @@ class PostgresReader(Index):
         return listed.row if listed else None
 
     @override
-    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
-        before = query.before
-        found = await self._pool.rows(
-            "sessions",
-            archived=query.archived,
-            before_id=before and clean(before.session_id),
-            before_pinned=before and before.pinned,
-            before_ms=before and before.updated_ms,
-            sources_hidden=list(query.sources_hidden),
-            limit=query.limit,
-        )
-        return [_listed(row) for row in found]
-
-    @override
     async def listed(self, session_id: str) -> ListedSession | None:
         found = await self._pool.rows("heads", session_ids=[clean(session_id)])
-        return _listed(found[0]) if found else None
-
-    @override
-    async def logs(self, source: str) -> Sequence[SessionRow]:
-        return [_session(row) for row in await self._pool.rows("logs", source=source)]
-
-    @override
-    async def undelivered_steers(self) -> Sequence[str]:
-        return [row["session_id"] for row in await self._pool.rows("undelivered_steers")]
-
-    @override
-    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        found = await self._pool.rows("sessions_to_purge", source=source, before_ms=before_ms)
-        return [_session(row) for row in found]
-
-    @override
-    async def updated_ms(self, *, source: str, nth: int) -> int:
-        found = await self._pool.rows("updated_ms", source=source, before=nth - 1)
-        return found[0]["updated_ms"] if found else -1
-
-    @override
-    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        found = await self._pool.rows("unthinned", before_ms=before_ms, limit=limit)
-        return [row["session_id"] for row in found]
+        return self._listed(found[0]) if found else None
 
     @override
     async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
@@ -111,53 +74,12 @@ class PostgresReader(Index):
     @override
     async def run(self, run_id: str) -> RunRow | None:
         found = await self._pool.rows("runs_by_id", run_ids=[clean(run_id)])
-        return RunRow(**dict(found[0])) if found else None
-
-    @override
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
-        before_ms, before_id = query.before or (None, None)
-        found = await self._pool.rows(
-            "runs",
-            session_id=clean(query.session_id),
-            status=query.status,
-            outcomes=list(query.outcomes) or None,
-            asking=query.asking,
-            before_ms=before_ms,
-            before_id=before_id,
-            limit=query.limit,
-        )
-        return [RunRow(**dict(row)) for row in found]
+        return self._row(RunRow, found[0]) if found else None
 
     @override
     async def ask(self, ask_id: str) -> AskRow | None:
         found = await self._pool.rows("asks_by_id", ask_ids=[clean(ask_id)])
-        return AskRow(**dict(found[0])) if found else None
-
-    @override
-    async def open_asks(
-        self, *, limit: int = 200, session_id: str = "", source: str = ""
-    ) -> Sequence[AskRow]:
-        found = await self._pool.rows("open_asks", limit=limit, session_id=clean(session_id), source=source)
-        return [AskRow(**dict(row)) for row in found]
-
-    @override
-    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
-        found = await self._pool.rows("session_ids", prefix=prefix, end=prefix + "\U0010ffff", limit=limit)
-        return [session_id for (session_id,) in found]
-
-    @override
-    async def open_ask_count(self) -> int:
-        ((count,),) = await self._pool.rows("open_ask_count")
-        return count
-
-    @override
-    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
-        days = {"first_day": query.first_day, "last_day": query.last_day, "limit": query.limit}
-        if query.by == "session":
-            found = await self._pool.rows("usage_of_sessions", **days)
-        else:
-            found = await self._pool.rows("usage", by=query.by, api_key=query.api_key, **days)
-        return [UsageSum(*row) for row in found]
+        return self._row(AskRow, found[0]) if found else None
 
     @override
     async def search(
@@ -207,14 +129,23 @@ class PostgresReader(Index):
                 hits.append(SearchHit(row["session_id"], row["title"], row["seq"], passage))
         return hits
 
-    async def note(self, key: str) -> bytes | None:
-        """The value of a note, or None."""
-        found = await self._pool.rows("note", key=clean(key))
-        return found[0]["value"] if found else None
+    @override
+    async def _rows(self, name: str, bindings: Mapping[str, Any]) -> Sequence[Any]:
+        cleaned = {key: clean(one) if isinstance(one, str) else one for key, one in bindings.items()}
+        return await self._pool.rows(name, **cleaned)
 
-    async def notes(self, prefix: str) -> Mapping[str, bytes]:
-        """All notes whose key starts with the prefix."""
-        return {row["key"]: row["value"] for row in await self._pool.rows("notes", prefix=clean(prefix))}
+    @override
+    def _row(self, kind: type[_AnyRow], row: Any) -> _AnyRow:
+        return kind(**{name: row[name] for name in kind.__struct_fields__})
+
+    @override
+    def _listed(self, row: Any) -> ListedSession:
+        counts = row["open_runs"], row["open_asks"], row["begun_runs"]
+        return ListedSession(self._row(SessionRow, row), *counts)
+
+    @override
+    def _array(self, values: Sequence[str]) -> list[str]:
+        return list(values)
 
     async def close(self) -> None:
         """End the threads and connections."""
@@ -231,11 +162,3 @@ def _looked(session_id: str, rows: Sequence[Row]) -> Sequence[Record] | StoreDam
         return [_record(session_id, row) for row in rows]
     except StoreDamaged as damage:
         return damage
-
-
-def _session(row: Any) -> SessionRow:
-    return SessionRow(**{name: row[name] for name in _SESSION_FIELDS})
-
-
-def _listed(row: Any) -> ListedSession:
-    return ListedSession(_session(row), row["open_runs"], row["open_asks"], row["begun_runs"])

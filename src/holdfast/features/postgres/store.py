@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 from zlib import crc32
 
 from typing_extensions import override
 
-from holdfast.codec import UnreadableEvent, bodies_of
+from holdfast.codec import bodies_of
 from holdfast.events import Event
 from holdfast.features.postgres.blobs import PostgresBlobs
 from holdfast.features.postgres.connection import Connection, Database, Pool
@@ -42,11 +42,11 @@ from holdfast.interfaces.journal import (
     OwnedElsewhere,
     Record,
     StoreClosed,
-    StoreDamaged,
 )
 from holdfast.interfaces.nodes import Node, SessionPlace
-from holdfast.journal.log_store import LogStore, now_s
-from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+from holdfast.journal.log_store import now_s
+from holdfast.journal.sql_store import SqlStore
+from holdfast.journal.thinning import READ_AT_ONCE, Joining, ThinningPlan, joined_body
 from holdfast.redaction import Redactor
 from holdfast.supervision import BackgroundTasks
 from holdfast.values import LogEnd
@@ -65,7 +65,7 @@ class _Unwatched(LogWatch):
         return None
 
 
-class PostgresStore(PostgresReader, LogStore):
+class PostgresStore(PostgresReader, SqlStore):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
     database_type: type[Database] = Database
@@ -90,7 +90,7 @@ class PostgresStore(PostgresReader, LogStore):
         near = self.database_type(tuning.direct, tuning) if tuning.direct else database
         self._direct = near if tuning.direct else None
         PostgresReader.__init__(self, Pool(database, "reader", tuning.readers))
-        LogStore.__init__(self, redactor, window_bytes_max=tuning.window_bytes_max)
+        SqlStore.__init__(self, redactor, window_bytes_max=tuning.window_bytes_max)
         self._channel = ""
         self._types = EventTypes(self.reads)
         self._blobs = PostgresBlobs(database, objects=objects, types=self._types, tuning=tuning)
@@ -458,28 +458,7 @@ class PostgresStore(PostgresReader, LogStore):
         return await self._call(purge, then=end) >= 0
 
     @override
-    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
-        found = await self._pool.rows("thinned", session_id=clean(session_id))
-        if not found:
-            return
-        key, at, end = found[0]  # what is appended from now on is not old
-        plan = ThinningPlan(before_ms)
-        try:
-            while at < end and not plan.is_over:
-                at = await self._plan_on(plan, session_id, key=key, after=at) or end
-                while plan.is_step_full:
-                    yield await self._join(session_id, key, stretches=plan.next_due())
-                if at < end and not plan.is_over:
-                    yield 0
-            yield await self._join(
-                session_id, key, stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms
-            )
-        except (StoreDamaged, UnreadableEvent):
-            await self._join(session_id, key, upto_ms=before_ms)
-            raise
-
     async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
-        """Read some more of the log; return the last seq read, 0 if there is no more."""
         seq = 0
         for row in await self._pool.rows("read_to_thin", session=key, after=after, limit=READ_AT_ONCE):
             seq = row["seq"]
@@ -488,22 +467,16 @@ class PostgresStore(PostgresReader, LogStore):
                 break
         return seq
 
-    async def _join(
-        self,
-        session_id: str,
-        key: int,
-        *,
-        stretches: Sequence[Stretch] = (),
-        upto_seq: int = 0,
-        upto_ms: int = 0,
-    ) -> int:
-        """Write one step of thinning; return how many records it removed."""
+    @override
+    async def _join(self, joining: Joining) -> int:
+        key = joining.key
         joins: list[tuple[int, int, int, bytes]] = []
-        for stretch in stretches:
+        for stretch in joining.stretches:
             rows = await self._pool.rows("read_stretch", session=key, first=stretch.first, last=stretch.last)
             if len(rows) == stretch.count:
                 records = [
-                    Record.verified(session_id, row["seq"], crc=row["crc"], body=row["body"]) for row in rows
+                    Record.verified(joining.session_id, row["seq"], crc=row["crc"], body=row["body"])
+                    for row in rows
                 ]
                 body = joined_body(records)
                 joins.append((stretch.first, stretch.last, crc32(body), body))
@@ -513,30 +486,18 @@ class PostgresStore(PostgresReader, LogStore):
             "lasts": [one[1] for one in joins],
             "crcs": [one[2] for one in joins],
             "bodies": [one[3] for one in joins],
-            "upto_seq": upto_seq,
-            "upto_ms": upto_ms,
+            "upto_seq": joining.upto_seq,
+            "upto_ms": joining.upto_ms,
         }
         return await self._call(
             lambda connection: connection.execute(queries()["join_stretches"], bindings),
-            then=lambda _: self._tails.forget_one(session_id),
+            then=lambda _: self._tails.forget_one(joining.session_id),
         )
 
     @override
-    async def put_note(self, key: str, value: bytes) -> None:
-        bindings = {"key": clean(key), "value": value}
-        await self._call(lambda connection: connection.execute(queries()["put_note"], bindings))
-
-    @override
-    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
-        query, bindings = queries()["add_note"], {"key": clean(key), "value": value}
-        if expected is not None:
-            query, bindings = queries()["swap_note"], bindings | {"expected": expected}
-        return bool(await self._call(lambda connection: connection.execute(query, bindings)))
-
-    @override
-    async def drop_note(self, key: str) -> None:
-        bindings = {"key": clean(key)}
-        await self._call(lambda connection: connection.execute(queries()["drop_note"], bindings))
+    async def _execute(self, name: str, bindings: Mapping[str, Any]) -> int:
+        cleaned = {**bindings, "key": clean(bindings["key"])}
+        return await self._call(lambda connection: connection.execute(queries()[name], cleaned))
 
     @override
     async def put_blob(self, data: bytes) -> str:

@@ -9,10 +9,10 @@ import apsw
 from typing_extensions import override
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.index import Index, ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
+from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, StoredResponse
 from holdfast.interfaces.journal import Record, StoreDamaged, StoreFailed, StoreFull, StoreLocked
-from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.search_terms import fts_query, phrases
+from holdfast.journal.sql_store import SqlIndex
 from holdfast.journal.sqlite.connection import sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.histories import read_rows
@@ -25,9 +25,10 @@ HITS_PER_STEP = 200
 SEQ_MAX = (1 << 32) - 1  # a longer log doesn't fit into the search index
 
 Answer = TypeVar("Answer")
+Row = TypeVar("Row", SessionRow, RunRow, AskRow)
 
 
-class SqliteReader(Index):
+class SqliteReader(SqlIndex):
     """Everything that can be read from the file without owning it."""
 
     def __init__(self, path: Path, *, vfs: str | None = None) -> None:
@@ -68,47 +69,9 @@ class SqliteReader(Index):
         return row_of(SessionRow, found[0]) if found else None
 
     @override
-    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
-        before = query.before
-        found = await self._rows(
-            "sessions",
-            {
-                "archived": query.archived,
-                "before_id": before and before.session_id,
-                "before_pinned": before and before.pinned,
-                "before_ms": before and before.updated_ms,
-                "sources_hidden": json.dumps(query.sources_hidden),
-                "limit": query.limit,
-            },
-        )
-        return [ListedSession(row_of(SessionRow, row[:-3]), *row[-3:]) for row in found]
-
-    @override
     async def listed(self, session_id: str) -> ListedSession | None:
         found = await self._rows("listed_session", {"session_id": session_id})
-        return ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
-
-    @override
-    async def logs(self, source: str) -> Sequence[SessionRow]:
-        return [row_of(SessionRow, row) for row in await self._rows("logs", {"source": source})]
-
-    @override
-    async def undelivered_steers(self) -> Sequence[str]:
-        return [row[0] for row in await self._rows("undelivered_steers", {})]
-
-    @override
-    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        found = await self._rows("sessions_to_purge", {"source": source, "before_ms": before_ms})
-        return [row_of(SessionRow, row) for row in found]
-
-    @override
-    async def updated_ms(self, *, source: str, nth: int) -> int:
-        found = await self._rows("updated_ms", {"source": source, "before": nth - 1})
-        return found[0][0] if found else -1
-
-    @override
-    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        return [row[0] for row in await self._rows("unthinned", {"before_ms": before_ms, "limit": limit})]
+        return self._listed(found[0]) if found else None
 
     @override
     async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
@@ -122,54 +85,12 @@ class SqliteReader(Index):
 
     @override
     async def runs(self, query: RunQuery) -> Sequence[RunRow]:
-        before_ms, before_id = query.before or (None, None)
-        bindings = {
-            "status": query.status,
-            "outcomes": json.dumps(query.outcomes) if query.outcomes else None,
-            "asking": query.asking,
-            "before_ms": before_ms,
-            "before_id": before_id,
-            "limit": query.limit,
-        }
-        if query.session_id:
-            found = await self._rows("runs_of_session", bindings | {"session_id": query.session_id})
-        else:
-            found = await self._rows("runs", bindings)
-        return [row_of(RunRow, row) for row in found]
+        return await self._runs("runs_of_session" if query.session_id else "runs", query)
 
     @override
     async def ask(self, ask_id: str) -> AskRow | None:
         found = await self._rows("ask", {"ask_id": ask_id})
         return row_of(AskRow, found[0]) if found else None
-
-    @override
-    async def open_asks(
-        self, *, limit: int = 200, session_id: str = "", source: str = ""
-    ) -> Sequence[AskRow]:
-        bindings = {"limit": limit, "session_id": session_id, "source": source}
-        return [row_of(AskRow, row) for row in await self._rows("open_asks", bindings)]
-
-    @override
-    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
-        bindings = {"prefix": prefix, "end": prefix + "\U0010ffff", "limit": limit}
-        return [session_id for (session_id,) in await self._rows("session_ids", bindings)]
-
-    @override
-    async def open_ask_count(self) -> int:
-        ((count,),) = await self._rows("open_ask_count", {})
-        return count
-
-    @override
-    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
-        name = "usage_of_sessions" if query.by == "session" else "usage"
-        bindings = {
-            "by": query.by,
-            "first_day": query.first_day,
-            "last_day": query.last_day,
-            "api_key": query.api_key,
-            "limit": query.limit,
-        }
-        return [UsageSum(*row) for row in await self._rows(name, bindings)]
 
     @override
     async def search(
@@ -181,15 +102,19 @@ class SqliteReader(Index):
         bindings = {"words": fts_query(wanted), "archived": archived, "session_id": session_id}
         return await self._ask(lambda db, sql: _search(db, sql, bindings, limit=limit))
 
-    async def note(self, key: str) -> bytes | None:
-        """The value of a note, or None."""
-        found = await self._rows("note", {"key": key})
-        return found[0][0] if found else None
+    @override
+    def _row(self, kind: type[Row], row: Any) -> Row:
+        return row_of(kind, row)
 
-    async def notes(self, prefix: str) -> Mapping[str, bytes]:
-        """All notes whose key starts with the prefix."""
-        return dict(await self._rows("notes", {"prefix": prefix}))
+    @override
+    def _listed(self, row: Any) -> ListedSession:
+        return ListedSession(row_of(SessionRow, row[:-3]), *row[-3:])
 
+    @override
+    def _array(self, values: Sequence[str]) -> str:
+        return json.dumps(values)
+
+    @override
     async def _rows(self, name: str, bindings: Mapping[str, Any]) -> list[Any]:
         return await self._ask(lambda db, sql: list(db.execute(sql[name], bindings)))
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import apsw
 from typing_extensions import override
 
-from holdfast.codec import UnreadableEvent, bodies_of
+from holdfast.codec import bodies_of
 from holdfast.events import Event
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.index import ListedSession
@@ -21,12 +21,12 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     Record,
-    StoreDamaged,
 )
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.follow import WINDOW_BYTES_MAX
-from holdfast.journal.log_store import LogStore, now_s
+from holdfast.journal.log_store import now_s
+from holdfast.journal.sql_store import SqlStore
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.jobs import AppendJob, TransactionJob
@@ -51,7 +51,7 @@ HELD_UP_MAX = 100
 HELD_UP_S = 0.05
 
 
-class SqliteStore(SqliteReader, LogStore):
+class SqliteStore(SqliteReader, SqlStore):
     """Journal, index, notes and blobs in one directory; opening it makes this process the owner."""
 
     def __init__(
@@ -65,7 +65,7 @@ class SqliteStore(SqliteReader, LogStore):
         tuning: Tuning | None = None,
     ) -> None:
         SqliteReader.__init__(self, path, vfs=vfs)
-        LogStore.__init__(self, redactor, window_bytes_max=window_bytes_max)
+        SqlStore.__init__(self, redactor, window_bytes_max=window_bytes_max)
         self._blobs = FileBlobs(path.with_name("blobs"))
         self._blob_threads = Threads(BLOB_THREADS, "holdfast-blobs")
         connect = partial(Commits, path, blobs=self._blobs, durability=durability, vfs=vfs, tuning=tuning)
@@ -257,28 +257,7 @@ class SqliteStore(SqliteReader, LogStore):
         return True
 
     @override
-    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
-        found = await self._rows("thinned", {"session_id": session_id})
-        if not found:
-            return
-        key, at, end = found[0]  # what is appended from now on is not old
-        plan = ThinningPlan(before_ms)
-        step = partial(Joining, session_id=session_id, key=key)
-        try:
-            while at < end and not plan.is_over:
-                at = await self._plan_on(plan, session_id, key=key, after=at) or end
-                while plan.is_step_full:
-                    yield await self._thin(step(stretches=plan.next_due()))
-                if at < end and not plan.is_over:
-                    yield 0
-            last = step(stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms)
-            yield await self._thin(last)
-        except (StoreDamaged, UnreadableEvent):
-            await self._thin(step(upto_ms=before_ms))
-            raise
-
     async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
-        """Read some more of the log; return the last seq read, 0 if there is no more."""
 
         def work(db: apsw.Connection, sql: Mapping[str, str]) -> int:
             bindings = {"session": key, "after": after, "limit": READ_AT_ONCE}
@@ -291,7 +270,8 @@ class SqliteStore(SqliteReader, LogStore):
 
         return await self._ask(work)
 
-    async def _thin(self, joining: Joining) -> int:
+    @override
+    async def _join(self, joining: Joining) -> int:
         gone = await self._call(
             lambda transaction: transaction.thin(joining),
             then=lambda _: self._tails.forget_one(joining.session_id),
@@ -303,20 +283,8 @@ class SqliteStore(SqliteReader, LogStore):
         self._tails.end(session_id)
 
     @override
-    async def put_note(self, key: str, value: bytes) -> None:
-        bindings = {"key": key, "value": value}
-        await self._call(lambda transaction: transaction.execute("put_note", bindings))
-
-    @override
-    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
-        query, bindings = "add_note", {"key": key, "value": value}
-        if expected is not None:
-            query, bindings = "swap_note", bindings | {"expected": expected}
-        return bool(await self._call(lambda transaction: transaction.execute(query, bindings)))
-
-    @override
-    async def drop_note(self, key: str) -> None:
-        await self._call(lambda transaction: transaction.execute("drop_note", {"key": key}))
+    async def _execute(self, name: str, bindings: Mapping[str, Any]) -> int:
+        return await self._call(lambda transaction: transaction.execute(name, bindings))
 
     @override
     async def put_blob(self, data: bytes) -> str:

@@ -5,7 +5,7 @@ affect the others. Everything here runs on the writer's thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import apsw
@@ -228,7 +228,7 @@ class Transaction:
         found = self._one("blob_is_named", {"blob": name})
         return found is not None and bool(found[0])
 
-    def execute(self, name: str, bindings: dict[str, Any]) -> int:
+    def execute(self, name: str, bindings: Mapping[str, Any]) -> int:
         """Run a single named query (for notes); returns how many rows it returned."""
         self.is_dirty = True
         return len(self._db.execute(self._sql[name], bindings).fetchall())
