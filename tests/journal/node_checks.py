@@ -13,9 +13,8 @@ from fakes.tcp_proxy import TcpProxy
 from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.features.postgres.connection import Connection, Database
-from holdfast.features.postgres.deltas import DeltaPlan
 from holdfast.features.postgres.node import end_node
-from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.plan import AppendPlan, DeltaPlan
 from holdfast.features.postgres.queries import Query
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession

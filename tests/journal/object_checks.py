@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.features.postgres.blobs import PostgresBlobs
-from holdfast.features.postgres.connection import Connection, Database, Row
+from holdfast.features.postgres.connection import Connection, Database, Row, migrate
 from holdfast.features.postgres.event_types import EventTypes
 from holdfast.features.postgres.objects import BlobBucket, Bucket
 from holdfast.features.postgres.queries import Query
-from holdfast.features.postgres.schema import migrate
 from holdfast.interfaces.journal import StoreDamaged
 from journal.labs import PATIENT_TUNING
 from object_lab import PATIENT, S3Server, objects_in

@@ -10,13 +10,12 @@ import msgspec
 
 from holdfast.events import Event
 from holdfast.features.postgres.connection import Connection, Database
-from holdfast.features.postgres.deltas import DeltaPlan
 from holdfast.features.postgres.foreign import ForeignAppends
 from holdfast.features.postgres.heads import Heads, Lookups
 from holdfast.features.postgres.jobs import PendingAppend
 from holdfast.features.postgres.node import Lease
 from holdfast.features.postgres.notices import AppendNotice, NoticeListener
-from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.plan import AppendPlan, DeltaPlan
 from holdfast.features.postgres.queries import Query
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node

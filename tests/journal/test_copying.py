@@ -9,9 +9,8 @@ import pytest
 
 from holdfast import events as e
 from holdfast.features.postgres.copy_command import copy_store
-from holdfast.features.postgres.copying.copy import copy
+from holdfast.features.postgres.copying.copy import CopiedLog, CopyRefused, copy
 from holdfast.features.postgres.copying.postgres_side import PostgresTarget
-from holdfast.features.postgres.copying.sides import CopiedLog, CopyRefused
 from holdfast.features.postgres.copying.sqlite_side import SqliteSource, SqliteTarget
 from holdfast.features.postgres.objects import Bucket
 from holdfast.interfaces.index import RunQuery, SessionQuery

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fakes.tcp_proxy import TcpProxy
-from holdfast.features.postgres.connection import Database
-from holdfast.features.postgres.schema import MIGRATION_LOCK
+from holdfast.features.postgres.connection import MIGRATION_LOCK, Database
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreClosed, StoreUnreachable
 from journal.labs import PATIENT_TUNING, PostgresLab, until

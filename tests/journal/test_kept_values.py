@@ -1,8 +1,7 @@
 """Values that are kept until their log changes."""
 
 from holdfast.interfaces.journal import LogWatch, Record
-from holdfast.journal.follow import Tails
-from holdfast.journal.kept_values import KeptValues
+from holdfast.journal.follow import KeptValues, Tails
 from journal.sample import created
 
 

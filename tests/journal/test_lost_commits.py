@@ -16,7 +16,7 @@ from fakes.tcp_proxy import TcpProxy
 from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Secret, Settings
 from holdfast.features.postgres.doctor import check_database
-from holdfast.features.postgres.lost_writes import NOTE, loss_in
+from holdfast.features.postgres.lost_commits import NOTE, loss_in
 from holdfast.interfaces.journal import Appended, IdempotencyKey
 from journal.labs import PATIENT_TUNING, PostgresLab, until
 from journal.sample import begin, delta, message, seqs

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.interfaces.journal import Appended
 from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.journal.sqlite.store_files import LEFT_BYTES_MIN, STEP_BYTES, WalReserve
 from holdfast.journal.sqlite.tuning import Tuning
-from holdfast.journal.sqlite.wal_reserve import LEFT_BYTES_MIN, STEP_BYTES, WalReserve
 from journal.sample import begin, delta, message, seqs
 from stores import SqliteStore
 

@@ -25,8 +25,7 @@ from holdfast.interfaces.journal import (
     StoreOverloaded,
     StoreReadOnly,
 )
-from holdfast.journal.sqlite.connection import named, sqlite_errors_named
-from holdfast.journal.sqlite.connections import Connections
+from holdfast.journal.sqlite.connection import Connections, named, sqlite_errors_named
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab, until
 from journal.sample import begin, created, delta, message, say
@@ -93,7 +92,7 @@ from pathlib import Path
 from holdfast import events as e
 from holdfast.interfaces.journal import Appended, StoreFull
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
-from holdfast.journal.sqlite.connections import Connections
+from holdfast.journal.sqlite.connection import Connections
 from stores import SqliteStore
 
 def message(text):
@@ -145,7 +144,7 @@ from holdfast.interfaces.journal import StoreReadOnly
 from holdfast.journal.sqlite.queries import migrations, queries
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
-from holdfast.journal.sqlite.connections import Connections
+from holdfast.journal.sqlite.connection import Connections
 from stores import SqliteStore
 
 async def main(path):

@@ -17,7 +17,7 @@ from holdfast.features.memory.state import DOCUMENT, NOTES_MAX, Memory, chars_ma
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import new_epoch, token_hex
 from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew, Store
-from holdfast.journal.kept_values import KeptValues
+from holdfast.journal.follow import KeptValues
 from holdfast.values import MemoryMode
 
 if TYPE_CHECKING:

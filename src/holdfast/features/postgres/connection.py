@@ -1,14 +1,17 @@
-"""Connections to the database: how they are opened, used and given up, and what their errors mean."""
+"""Connections to the database: its address and schema, how connections are used, and what errors mean."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import asyncpg
 from asyncpg import exceptions as pg
+from msgspec import Struct, field
 
-from holdfast.features.postgres.address import DatabaseAddress
-from holdfast.features.postgres.queries import Query, queries
+from holdfast.features.postgres.queries import Query, migrations, queries
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import (
     JournalError,
@@ -54,6 +57,14 @@ _LOST = (
 )
 _AWAY = (*_LOST, pg.CannotConnectNowError, pg.TooManyConnectionsError, pg.QueryCanceledError)
 
+# Two nodes that start at once take turns. Any number will do, as long as it never changes.
+MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(72104653)"
+# A program whose newest migration is older than this can't work with the schema that this one leaves.
+LOWEST_THAT_MAY_START = 1
+
+_LOCAL = {"localhost", "127.0.0.1", "::1"}
+_TLS_MODES = {"require", "verify-ca", "verify-full"}
+
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, so that the outcome of its statement isn't known."""
@@ -88,6 +99,89 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+class DatabaseAddress(Struct):
+    """Where the database is, and who connects to it, read from a `postgresql://` URL.
+
+    The library can read such a URL, too. But it looks for password and certificate files each time it
+    connects, and that would block the event loop.
+    """
+
+    hosts: list[str]
+    ports: list[int]
+    user: str
+    password: str
+    database: str
+    sslmode: str
+    sslrootcert: str | None = None
+    target_session_attrs: str = "any"
+    has_prepared_statements: bool = False  # of a pooler in between, see Database
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    _context: ssl.SSLContext | None = None
+
+    @classmethod
+    def parse(cls, dsn: str) -> "DatabaseAddress":
+        """Read a URL; raises StoreFailed if it is not one of a database.
+
+        Without `sslmode`, connections are encrypted unless the database is on this machine.
+        """
+        parts = urlsplit(dsn)
+        if parts.scheme not in {"postgresql", "postgres"}:
+            raise StoreFailed(f"{parts.scheme or dsn!r} is not the beginning of a postgresql:// address")
+        user_info, _, places = parts.netloc.rpartition("@")
+        user, _, password = user_info.partition(":")
+        options = dict(parse_qsl(parts.query))
+        hosts: list[str] = []
+        ports: list[int] = []
+        for place in (options.pop("host", "") or unquote(places) or "localhost").split(","):
+            host, _, port = place.rpartition(":") if _has_port(place) else (place, "", "")
+            hosts.append(host.strip("[]"))
+            try:
+                ports.append(int(port or options.get("port", "5432")))
+            except ValueError:
+                raise StoreFailed(f"{port!r} in the database's address is not a port") from None
+        options.pop("port", None)
+        is_local = all(host in _LOCAL or host.startswith("/") for host in hosts)
+        user = unquote(user) or options.pop("user", "") or "postgres"
+        return cls(
+            hosts,
+            ports,
+            user,
+            unquote(password) or options.pop("password", ""),
+            unquote(parts.path.lstrip("/")) or options.pop("dbname", "") or user,
+            options.pop("sslmode", "disable" if is_local else "require"),
+            options.pop("sslrootcert", None),
+            options.pop("target_session_attrs", "any" if len(hosts) == 1 else "read-write"),
+            options.pop("pooler_prepared_statements", "off") == "on",
+            options,
+        )
+
+    async def arguments(self) -> dict[str, Any]:
+        """What the library's `connect` needs."""
+        if self.sslmode in _TLS_MODES and self._context is None:
+            self._context = await asyncio.to_thread(partial(_tls, self.sslmode, self.sslrootcert))
+        return {
+            "host": self.hosts,
+            "port": self.ports,
+            "user": self.user,
+            "password": self.password,  # never None, which would mean to look for a file
+            "database": self.database,
+            "ssl": self._context or False,
+            "target_session_attrs": self.target_session_attrs,
+        }
+
+
+def _has_port(place: str) -> bool:
+    return ":" in place.rpartition("]")[2] and not place.startswith("/")
+
+
+def _tls(mode: str, root_certificate: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=root_certificate)
+    context.check_hostname = mode == "verify-full"
+    if mode == "require" and root_certificate is None:
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class Connection:
@@ -305,3 +399,41 @@ class Pool:
             await asyncio.wait(list(self._running))
         while self._idle:
             self._idle.pop().terminate()
+
+
+async def migrate(connection: Connection, *, step_s: float | None = None) -> None:
+    """Take the steps that are missing; raises StoreReadOnly if the schema is too new for this program.
+
+    Each step, and waiting for another node to take them, may take `step_s`, by default as long as any query.
+    """
+    newest = migrations()[-1].number
+    await connection.run("BEGIN")
+    try:
+        await connection.run(MIGRATION_LOCK, timeout_s=step_s)
+        version, lowest = await _numbers(connection)
+        if newest < lowest:
+            raise StoreReadOnly(
+                f"the database belongs to a newer Holdfast (its schema is {version}, and programs older than "
+                f"{lowest} must not use it; this one knows {newest}): update Holdfast on this machine"
+            )
+        for step in migrations()[version:]:
+            await connection.run(step.sql, timeout_s=step_s)
+        if version < newest:
+            record = Query(
+                "UPDATE store SET version = $1, lowest = greatest(lowest, $2)", ("version", "lowest")
+            )
+            await connection.execute(record, {"version": newest, "lowest": LOWEST_THAT_MAY_START})
+        await connection.run("COMMIT")
+    except BaseException:
+        connection.terminate()
+        raise
+
+
+async def _numbers(connection: Connection) -> tuple[int, int]:
+    try:
+        await connection.run("SAVEPOINT numbers")
+        (row,) = await connection.fetch("SELECT version, lowest FROM store")
+    except asyncpg.UndefinedTableError:
+        await connection.run("ROLLBACK TO SAVEPOINT numbers")
+        return 0, 0
+    return row[0], row[1]

@@ -16,8 +16,7 @@ from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.load import BadConfiguration, load_configuration
 from holdfast.config.value_formats import DATABASE_SCHEMES, shown_database
 from holdfast.features.postgres.backend import object_store, require_postgres
-from holdfast.features.postgres.copying.copy import Copied, copy
-from holdfast.features.postgres.copying.sides import CopyRefused
+from holdfast.features.postgres.copying.copy import Copied, CopyRefused, copy
 from holdfast.features.postgres.copying.sqlite_side import FILE, SqliteSource, SqliteTarget
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError

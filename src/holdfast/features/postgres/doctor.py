@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.config.settings import Settings
 from holdfast.features.postgres.backend import object_store, require_postgres
-from holdfast.features.postgres.lost_writes import NOTE, LostWrites, loss_in
 from holdfast.host.stores import store_place
 from holdfast.interfaces.journal import JournalError
 
 if TYPE_CHECKING:
     from holdfast.features.postgres.blobs import PostgresBlobs
     from holdfast.features.postgres.connection import Connection, Database
+    from holdfast.features.postgres.lost_commits import LostWrites
     from holdfast.features.postgres.objects import BlobBucket
 
 BLOB_STORE = "blob store"
@@ -93,8 +93,10 @@ async def _checks(near: "Database", connection: "Connection", place: str) -> Asy
     yield await _listening(near, connection)
 
 
-async def _loss(connection: "Connection") -> LostWrites | None:
+async def _loss(connection: "Connection") -> "LostWrites | None":
     """Return confirmed writes that the database lost within the last day; None if there are none."""
+    from holdfast.features.postgres.lost_commits import NOTE, loss_in
+
     tables = await connection.fetch("SELECT to_regclass('notes') IS NOT NULL")
     note = await connection.value("note", key=NOTE) if tables[0][0] else None
     return loss_in(note, now_ms=int(time.time() * 1000))

@@ -15,10 +15,9 @@ import msgspec
 from holdfast.codec import encode
 from holdfast.events import SessionCreated
 from holdfast.features.postgres.connection import CONFLICTS, Connection
-from holdfast.features.postgres.deltas import DeltaPlan
 from holdfast.features.postgres.heads import Heads
 from holdfast.features.postgres.jobs import PendingAppend
-from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.plan import AppendPlan, DeltaPlan
 from holdfast.features.postgres.queries import queries
 from holdfast.interfaces.ids import new_epoch
 from holdfast.interfaces.journal import Appended, JournalError, Record, UnknownSession
@@ -30,11 +29,38 @@ TRIES_MAX = 10
 
 Written = tuple[PendingAppend, Appended]
 
+NOTE = "store/lost-writes"
+SHOWN_MS = 24 * 3_600_000
+
 
 class _Commit(NamedTuple):
     at_s: float
     jobs: list[Written]
     bytes: int
+
+
+class LostWrites(msgspec.Struct, frozen=True):
+    """What a node found missing last: how many appends, and how many of them it wrote again."""
+
+    at_ms: int
+    node: str
+    missing: int
+    restored: int
+    moved: tuple[str, ...] = ()  # sessions whose events have other seqs now, so readers begin anew
+
+    @property
+    def text(self) -> str:
+        """What happened, for people."""
+        return (
+            f"the database lost {self.missing} writes that it had confirmed; node {self.node} wrote "
+            f"{self.restored} of them again"
+        )
+
+
+def loss_in(note: bytes | None, *, now_ms: int) -> LostWrites | None:
+    """The loss that a note tells of, if it was within the last day."""
+    found = msgspec.json.decode(note, type=LostWrites) if note else None
+    return found if found is not None and now_ms - found.at_ms < SHOWN_MS else None
 
 
 class RecentCommits:

@@ -13,21 +13,18 @@ from typing_extensions import override
 from holdfast.codec import bodies_of
 from holdfast.events import Event
 from holdfast.features.postgres.blobs import PostgresBlobs
-from holdfast.features.postgres.connection import Connection, Database, Pool
-from holdfast.features.postgres.deltas import DeltaPlan
+from holdfast.features.postgres.connection import Connection, Database, Pool, migrate
 from holdfast.features.postgres.event_types import READS, EventTypes
 from holdfast.features.postgres.foreign import ForeignAppends
 from holdfast.features.postgres.jobs import PendingAppend, PendingCall
-from holdfast.features.postgres.lost_commits import Restoring
-from holdfast.features.postgres.lost_writes import NOTE as LOST_WRITES
-from holdfast.features.postgres.lost_writes import loss_in
+from holdfast.features.postgres.lost_commits import NOTE as LOST_WRITES
+from holdfast.features.postgres.lost_commits import Restoring, loss_in
 from holdfast.features.postgres.node import Lease, Membership, NodeEntry, NodeRowGone
 from holdfast.features.postgres.notices import NoticeListener, NoticeSender
 from holdfast.features.postgres.objects import BlobBucket
-from holdfast.features.postgres.plan import AppendPlan
+from holdfast.features.postgres.plan import AppendPlan, DeltaPlan
 from holdfast.features.postgres.queries import queries
 from holdfast.features.postgres.reader import PostgresReader
-from holdfast.features.postgres.schema import migrate
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.features.postgres.words import clean
 from holdfast.features.postgres.writer import StatementWriter, WriterHooks

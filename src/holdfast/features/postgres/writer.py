@@ -15,14 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
-from holdfast.features.postgres.deltas import DeltaPlan, plan_deltas
 from holdfast.features.postgres.event_types import EventTypes
 from holdfast.features.postgres.heads import Heads, Lookups
 from holdfast.features.postgres.jobs import PendingAppend, PendingCall
-from holdfast.features.postgres.lost_commits import RecentCommits, Restoring
-from holdfast.features.postgres.lost_writes import NOTE, LostWrites
+from holdfast.features.postgres.lost_commits import NOTE, LostWrites, RecentCommits, Restoring
 from holdfast.features.postgres.node import Membership, NodeRowGone
-from holdfast.features.postgres.plan import AppendPlan, NotFresh
+from holdfast.features.postgres.plan import AppendPlan, DeltaPlan, NotFresh, plan_deltas
 from holdfast.features.postgres.queries import queries
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.features.postgres.words import vectors

@@ -22,10 +22,9 @@ from holdfast.journal.sqlite.connection import (
 from holdfast.journal.sqlite.integrity import is_whole
 from holdfast.journal.sqlite.jobs import WriteJob
 from holdfast.journal.sqlite.rescue import NotReadable, NotSaved, describe, save
-from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
+from holdfast.journal.sqlite.store_files import FileFault, StoreFiles, WalReserve
 from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.sqlite.tuning import Tuning
-from holdfast.journal.sqlite.wal_reserve import WalReserve
 from holdfast.journal.sqlite.wiping import Wiping
 from holdfast.values import Durability
 

@@ -13,8 +13,7 @@ from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, Stored
 from holdfast.interfaces.journal import Record, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sql_store import SqlIndex
-from holdfast.journal.sqlite.connection import sqlite_errors_named
-from holdfast.journal.sqlite.connections import Connections
+from holdfast.journal.sqlite.connection import Connections, sqlite_errors_named
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.threads import Threads

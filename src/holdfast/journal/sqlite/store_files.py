@@ -1,4 +1,4 @@
-"""Checks that the files of an open store are still the ones that SQLite opened.
+"""The files of an open store: whether they are still the ones that SQLite opened, and room in the log.
 
 SQLite keeps writing to a file that was removed, and the next start then finds none of it. So the writer
 checks before each commit: by name, because closing a descriptor of our own would release SQLite's locks. It
@@ -6,6 +6,7 @@ looks inside the directory that it opened, wherever that is now, so a directory 
 isn't mistaken for one whose files are gone.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,12 @@ _COMMIT, _SALT = slice(4, 8), slice(8, 16)  # in a frame's header: non-zero if a
 _LOG_SALT = slice(16, 24)  # in the log's own header
 
 Kind: TypeAlias = Literal["removed", "replaced", "overwritten", "moved", "unreachable", "index"]
+
+_log = logging.getLogger(__name__)
+
+STEP_BYTES = 256 * 1024
+# The space to have before a commit; a larger commit extends the file on its own.
+LEFT_BYTES_MIN = 32 * 1024
 
 
 class Identity(NamedTuple):
@@ -240,3 +247,51 @@ def _open_places() -> list[Path]:
         except OSError:
             continue  # closed meanwhile
     return places
+
+
+class WalReserve:
+    """Spare room in the log of one store, so that commits don't have to extend the file.
+
+    When a commit extends the file, the file system must also save the new length. A commit that writes into
+    existing space takes about half the time. The writer makes room while it holds the write lock.
+
+    Without the lock, another process might be writing at the end of the file. SQLite takes zeros for the end
+    of its log.
+    """
+
+    def __init__(self, store: Path, *, page_bytes: int, pages_max: int) -> None:
+        real = Path(os.path.realpath(store))  # the log is beside the file itself, not beside a link to it
+        self._path = real.with_name(f"{real.name}-wal")
+        self._frame_bytes = FRAME_HEADER_BYTES + page_bytes
+        self._bytes_max = LOG_HEADER_BYTES + pages_max * self._frame_bytes
+        self._length = 0
+        self._file: int | None = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)  # it exists
+        self._is_given_up = False
+
+    def make(self, pages: int) -> None:
+        """Extend the file if fewer than `pages` are left."""
+        needed = LOG_HEADER_BYTES + pages * self._frame_bytes + LEFT_BYTES_MIN
+        if needed <= self._length or needed > self._bytes_max or self._is_given_up:
+            return
+        try:
+            self._lengthen(needed)
+        except OSError as error:
+            # The commit will report a full disk; this only makes it faster.
+            self._is_given_up = True
+            _log.info("can't reserve space in %s: %s", self._path, error.strerror)
+
+    def _lengthen(self, needed: int) -> None:
+        assert self._file is not None, "room is made before the end"
+        self._length = os.fstat(self._file).st_size
+        if needed > self._length:
+            self._length += os.pwrite(self._file, bytes(STEP_BYTES), self._length)
+
+    def forget(self) -> None:
+        """Note that the file may have been truncated."""
+        self._length = 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

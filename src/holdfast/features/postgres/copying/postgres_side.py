@@ -9,11 +9,10 @@ import asyncpg
 from typing_extensions import override
 
 from holdfast.config.settings import Settings
-from holdfast.features.postgres.address import DatabaseAddress
 from holdfast.features.postgres.backend import object_store
 from holdfast.features.postgres.blobs import PostgresBlobs, pieces_of
-from holdfast.features.postgres.connection import Database, named
-from holdfast.features.postgres.copying.sides import (
+from holdfast.features.postgres.connection import Database, DatabaseAddress, migrate, named
+from holdfast.features.postgres.copying.copy import (
     BOOLEANS,
     ROWS_AT_ONCE,
     TABLES,
@@ -27,7 +26,6 @@ from holdfast.features.postgres.copying.sides import (
 )
 from holdfast.features.postgres.event_types import EventTypes
 from holdfast.features.postgres.objects import BlobBucket
-from holdfast.features.postgres.schema import migrate
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.features.postgres.words import vectors
 from holdfast.interfaces.journal import Record, StoreDamaged

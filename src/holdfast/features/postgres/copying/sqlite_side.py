@@ -12,7 +12,7 @@ from zlib import crc32
 import apsw
 from typing_extensions import override
 
-from holdfast.features.postgres.copying.sides import (
+from holdfast.features.postgres.copying.copy import (
     ROWS_AT_ONCE,
     TABLES,
     CopiedLog,
