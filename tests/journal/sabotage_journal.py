@@ -27,6 +27,7 @@ from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.jobs import WriteJob
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import Stretch, ThinningPlan
+from holdfast.redaction import Redactor
 from journal.labs import SqliteLab
 from journal.promise_checks import (
     Check,
@@ -158,8 +159,8 @@ class _NeverLooks(Commits):
 class TrustsItsFiles(SqliteStore):
     """Writes on to a database that has lost its name."""
 
-    def __init__(self, path: Path, **settings: Any) -> None:
-        super().__init__(path, **settings)
+    def __init__(self, path: Path, redactor: Redactor, **settings: Any) -> None:
+        super().__init__(path, redactor, **settings)
         connect = partial(_NeverLooks, path, blobs=self._blobs, durability="power", vfs=None)
         self._writer = Writer(path, connect, forget=self._forget)
 
@@ -175,8 +176,8 @@ class _BelievesEveryClock(Commits):
 class TurnsTimeBack(SqliteStore):
     """Keeps events with the times that they came with."""
 
-    def __init__(self, path: Path, **settings: Any) -> None:
-        super().__init__(path, **settings)
+    def __init__(self, path: Path, redactor: Redactor, **settings: Any) -> None:
+        super().__init__(path, redactor, **settings)
         connect = partial(_BelievesEveryClock, path, blobs=self._blobs, durability="power", vfs=None)
         self._writer = Writer(path, connect, forget=self._forget)
 

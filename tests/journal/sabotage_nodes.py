@@ -20,6 +20,7 @@ from holdfast.features.postgres.queries import Query
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.follow import Tails
+from holdfast.redaction import Redactor
 from journal.node_checks import (
     NodeCheck,
     check_a_delta_after_a_purge_leaves_nothing,
@@ -102,8 +103,8 @@ class _MovedHeads(Heads):
 class LeavesPlansBehind(PostgresStore):
     """Gives up a plan, and doesn't take back what it did to the heads."""
 
-    def __init__(self, dsn: str, **options: Any) -> None:
-        super().__init__(dsn, **options)
+    def __init__(self, dsn: str, redactor: Redactor, **options: Any) -> None:
+        super().__init__(dsn, redactor, **options)
         self._writer.heads = _MovedHeads()
 
 
@@ -197,8 +198,8 @@ class _IgnoresGaps(Tails):
 class TakesGapsForDeltas(PostgresStore):
     """Leaves it to the notices to tell of what other nodes append, and those can be late."""
 
-    def __init__(self, dsn: str, **options: Any) -> None:
-        super().__init__(dsn, **options)
+    def __init__(self, dsn: str, redactor: Redactor, **options: Any) -> None:
+        super().__init__(dsn, redactor, **options)
         self._tails = _IgnoresGaps(self._read_on)
 
 

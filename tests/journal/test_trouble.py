@@ -93,13 +93,14 @@ from holdfast import events as e
 from holdfast.interfaces.journal import Appended, StoreFull
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
 from holdfast.journal.sqlite.connection import Connections
-from stores import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 def message(text):
     return e.MessageAccepted(at_ms=1, message_id="m", text=text)
 
 async def main(path):
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     await store.append("s1", [e.SessionCreated(at_ms=1, epoch="e")])
     limit = (path.with_name(path.name + "-wal").stat().st_size + 60_000, resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -123,7 +124,7 @@ async def main(path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert await store.append("s1", [message("after")]) == Appended(accepted + 1, accepted + 1)
     await store.close()
-    store = await SqliteStore.open(path)
+    store = await SqliteStore.open(path, NO_SECRETS)
     assert [record.seq for record in await store.read("s1")] == list(range(1, accepted + 2))
     await store.close()
     print("well", accepted)
@@ -145,14 +146,15 @@ from holdfast.journal.sqlite.queries import migrations, queries
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.connection import named, sqlite_errors_named
 from holdfast.journal.sqlite.connection import Connections
-from stores import SqliteStore
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.redaction import NO_SECRETS
 
 async def main(path):
     queries(), migrations()  # files that only root may be able to read
     if os.geteuid() == 0:
         os.seteuid({NOBODY})  # root may write anywhere
     try:
-        await SqliteStore.open(path)
+        await SqliteStore.open(path, NO_SECRETS)
     except StoreReadOnly as refused:
         assert "may write" in str(refused), refused
     else:
