@@ -12,7 +12,7 @@ from holdfast import events as e
 from holdfast.features.automations.values import TRIGGER
 from holdfast.interfaces.journal import Fence, LogKind, Store
 from holdfast.journal.follow import Changes
-from holdfast.runner.claimed_logs import LOOK_S, RETRY_S, ClaimedLogs
+from holdfast.runner.claims import LOOK_S, RETRY_S, ClaimedLogs
 from holdfast.supervision import PAUSE_FIRST_S, BackgroundTasks
 from journal.labs import PostgresLab, until
 from runner.memory_nodes import Cluster

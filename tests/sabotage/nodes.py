@@ -15,7 +15,7 @@ from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.models.target_states import TargetStates
-from holdfast.runner.claimed_logs import Claims
+from holdfast.runner.claims import SessionClaims
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
 from holdfast.tools.shell.lease_watchdog import LeaseWatchdog
@@ -170,29 +170,21 @@ def claims_from_others_only(
     room: Callable[[], int],
     busy: Callable[[], Collection[str]],
     wake: Callable[[str], None],
-) -> Claims:
+) -> SessionClaims:
     """Takes all that it owns itself for looked after."""
-    return Claims(store, clock, room=room, busy=lambda: [*busy(), "s1"], wake=wake)
+    return SessionClaims(store, clock, room=room, busy=lambda: [*busy(), "s1"], wake=wake)
 
 
-async def check_what_a_node_owns_unawares_is_worked_on(kind: Callable[..., Claims]) -> None:
+async def check_what_a_node_owns_unawares_is_worked_on(kind: Callable[..., SessionClaims]) -> None:
     woken: list[str] = []
     claims = kind(OwnedUnawares(), QuickClock(), room=lambda: 1, busy=list, wake=woken.append)
-
-    async def lost() -> None:
-        pass
-
-    running = asyncio.create_task(claims.run(lost=lost))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    running.cancel()
-    await asyncio.wait([running])
+    await claims.look()
     assert "s1" in woken
 
 
 SABOTAGES = (
     Sabotage("P2", check_a_purge_means_the_log_that_it_was_decided_for, MemoryStore, PurgesByLength),
-    Sabotage("P6", check_what_a_node_owns_unawares_is_worked_on, Claims, claims_from_others_only),
+    Sabotage("P6", check_what_a_node_owns_unawares_is_worked_on, SessionClaims, claims_from_others_only),
     Sabotage("P6", check_two_servers_never_work_on_the_same_files, keeps_volumes, takes_all_for_local),
     Sabotage("P4", check_a_spool_adds_nothing_behind_a_resumption, MemoryStore, AbsorbsRegardless),
     Sabotage("P1", check_a_write_that_was_cut_off_lands_once, OutcomeUnknown, StoreUnreachable),

@@ -43,6 +43,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
+from holdfast.runner.claims import release
 from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
 from holdfast.runner.slots import Slot
 from holdfast.values import (
@@ -93,9 +94,9 @@ class SessionOwner:
         try:
             await self._follow_log(fence)
         except asyncio.CancelledError:
-            await self._release(fence)
+            await release(self._deps.store, self.session_id, fence)
             raise
-        await self._release(fence)
+        await release(self._deps.store, self.session_id, fence)
 
     async def _claim(self) -> Fence:
         """Claim the session; one whose files are elsewhere only to end runs that were stopped."""
@@ -125,12 +126,6 @@ class SessionOwner:
         offered = names_in(offer for node in await store.nodes() for offer in node.offers)
         if lacking := missing(needs_of(runs, offered=offered), store.node.offers):
             raise MissingCapability(tuple(sorted(lacking)))
-
-    async def _release(self, fence: Fence) -> None:
-        try:
-            await self._deps.store.release(self.session_id, fence)
-        except JournalError as error:
-            _log.info("session %s may still belong to this node: %s", self.session_id, error)
 
     async def _follow_log(self, fence: Fence) -> None:
         """Do what the log asks for until there is nothing to do."""

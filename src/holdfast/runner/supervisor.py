@@ -27,7 +27,7 @@ from holdfast.interfaces.journal import (
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about
-from holdfast.runner.claimed_logs import ELSEWHERE, Claims
+from holdfast.runner.claims import ELSEWHERE, SESSIONS_LOOK_S, LogOwners, SessionClaims
 from holdfast.runner.crash_history import CrashHistory, SuspectTurns
 from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.shared import QueuePosition, RunnerShared
@@ -76,7 +76,7 @@ class Supervisor:
             orphans=OrphanedProcesses(others=bool(deps.store.node.name)),
             batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
         )
-        self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
+        self._owners: dict[str, SessionOwner] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
         self._elsewhere: set[str] = set()  # sessions whose run something else in this process executes
         self._shared_folds = self._shared.folds
@@ -85,9 +85,10 @@ class Supervisor:
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
         self._start_task: asyncio.Task[None] | None = None
-        self._claims = Claims(
+        self._claims = SessionClaims(
             deps.store, deps.clock, room=self._room, busy=self._busy, wake=lambda id_: self.wake(id_, 0)
         )
+        self._tasks = LogOwners(deps.store, deps.clock, look=self._claims.look, ended=self._ended)
         self._claim_task: asyncio.Task[None] | None = None
         self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
         self._hold_up_task: asyncio.Task[None] | None = None
@@ -111,11 +112,11 @@ class Supervisor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        tasks = [task for _, task in self._owners.values()]
         own = (self._lag_task, self._resume_task, self._start_task, self._hold_up_task, self._claim_task)
-        tasks += [task for task in own if task is not None]
+        tasks = [task for task in own if task is not None]
         for task in tasks:
             task.cancel("shutdown")
+        await self._tasks.cancel_all("shutdown")
         if tasks:
             await asyncio.wait(tasks)
         await self._titles.close()
@@ -136,12 +137,12 @@ class Supervisor:
         self.deps.drain.close()
         loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
         give_up_s = loop.time() + drain_s
-        if not all(owner.is_safe_to_stop for owner, _ in self._owners.values()):
+        if not all(owner.is_safe_to_stop for owner in self._owners.values()):
             _log.warning("finishing current work, for %g s at most; a second signal stops it now", drain_s)
         while self._owners and loop.time() < give_up_s:
-            for owner, task in list(self._owners.values()):
+            for session_id, owner in self._owners.items():
                 if owner.is_safe_to_stop:
-                    task.cancel("shutdown")
+                    self._tasks.cancel(session_id, "shutdown")
             await asyncio.sleep(DRAIN_POLL_S)
 
     @property
@@ -151,7 +152,7 @@ class Supervisor:
 
     def owner(self, session_id: str) -> "SessionOwner | None":
         """The session's owner, if it has one now."""
-        return self._owners[session_id][0] if session_id in self._owners else None
+        return self._owners.get(session_id)
 
     async def place(self, session_id: str) -> SessionPlace:
         """Where the session is worked on; `owner` is empty if no node works on it."""
@@ -240,10 +241,8 @@ class Supervisor:
             from holdfast.runner.owner import SessionOwner  # imported by then, see _start_owners
 
             view = self._shared_folds.of(session_id)
-            owner = SessionOwner(session_id, self.deps, self._shared, view=view)
-            task = asyncio.create_task(owner.work(), name=f"own {session_id}")
-            self._owners[session_id] = (owner, task)
-            task.add_done_callback(lambda done: self._ended(owner, done))
+            owner = self._owners[session_id] = SessionOwner(session_id, self.deps, self._shared, view=view)
+            self._tasks.start(session_id, owner.work())
 
     def _wake_for_agent(self, session_id: str, seq: int, run: NewRun | None) -> None:
         if run is not None:
@@ -251,9 +250,8 @@ class Supervisor:
         else:
             self.wake(session_id, seq)
 
-    def _ended(self, owner: "SessionOwner", task: asyncio.Task[None]) -> None:
-        session_id = owner.session_id
-        del self._owners[session_id]
+    def _ended(self, session_id: str, task: asyncio.Task[None]) -> None:
+        owner = self._owners.pop(session_id)
         wanted = self._wanted.pop(session_id, 0)
         if task.cancelled():
             return
@@ -353,8 +351,8 @@ class Supervisor:
             if self._shared.crash_history.last_crashed:
                 await once_readable(self._end_leftovers, self.deps.clock)
             return
-        if self._claims.is_shared:
-            claiming = partial(self._claims.run, lost=self._stop_owners)
+        if self._tasks.is_shared:
+            claiming = partial(self._tasks.run, every_s=SESSIONS_LOOK_S)
             self._claim_task = self.deps.background.start("session claims", claiming)
             return
         await once_readable(self._wake_unfinished, self.deps.clock)
@@ -365,15 +363,6 @@ class Supervisor:
         # A message to a run that ended before reading it gets a new run.
         for session_id in await self.deps.store.undelivered_steers():
             self.wake(session_id, 0)
-
-    async def _stop_owners(self) -> None:
-        """Stop all runs without a further event: another node may be continuing them already."""
-        tasks = [task for _, task in self._owners.values()]
-        for task in tasks:
-            task.cancel("lost")
-        if tasks:
-            _log.warning("this node lost its sessions, so %d of them stop here", len(tasks))
-            await asyncio.wait(tasks)
 
     async def _end_leftovers(self) -> None:
         """Kill leftover processes of crashed runs that won't be resumed."""

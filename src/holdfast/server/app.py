@@ -20,7 +20,7 @@ from holdfast.interfaces.feature import Feature
 from holdfast.interfaces.journal import Fence
 from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
-from holdfast.runner.claimed_logs import ClaimedLogs
+from holdfast.runner.claims import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.session_modes import SessionModes
 from holdfast.runner.supervisor import RunnerLimits, Supervisor, open_runs

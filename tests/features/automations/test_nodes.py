@@ -26,7 +26,7 @@ from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import Fence, IdempotencyKey, Replayed, Store
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.runner.claimed_logs import ClaimedLogs
+from holdfast.runner.claims import ClaimedLogs
 from stores import PostgresStore
 
 QUICK = PostgresTuning(lease_s=2.0, beat_s=0.3)

@@ -26,7 +26,7 @@ from holdfast.host.runtime import Runtime
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew
 from holdfast.journal.retrying_append import PASSING
-from holdfast.runner.claimed_logs import RETRY_S, ClaimedLogs
+from holdfast.runner.claims import RETRY_S, ClaimedLogs
 from holdfast.server.deps import RouteDeps
 from holdfast.values import CHANNEL, Budget, RunSettings, mode_named
 
