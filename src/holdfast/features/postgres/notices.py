@@ -7,13 +7,16 @@ gap, or a silence in which not even a beat was heard, the node reads everything 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from holdfast.features.postgres.connection import Connection, Database, named
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.interfaces.journal import JournalError
+
+if TYPE_CHECKING:
+    from holdfast.features.postgres.foreign import ForeignAppends
 
 ENTRIES_MAX = 200  # per notice, whose limit is 8,000 bytes
 IDS_CHARS_MAX = 1_000
@@ -159,26 +162,6 @@ def _some(ids: dict[str, None]) -> list[str]:
     return taken
 
 
-class NoticeHooks(Protocol):
-    """What is done about notices, and where there are none."""
-
-    async def heard(self, notice: AppendNotice) -> None:
-        """Another node has sent a notice."""
-        ...
-
-    async def reread(self) -> None:
-        """Notices may have been missed."""
-        ...
-
-    async def poll(self) -> bool:
-        """Look at what somebody waits for, because notices don't arrive; return whether anybody does."""
-        ...
-
-    async def poll_all(self) -> None:
-        """Look at everything that notices would have told of."""
-        ...
-
-
 class NoticeListener:
     """Hears the notices of other nodes, in the order in which they were sent, or else polls.
 
@@ -188,7 +171,7 @@ class NoticeListener:
     def __init__(
         self,
         database: Database,
-        hooks: NoticeHooks,
+        hooks: "ForeignAppends",
         *,
         incarnation: Callable[[], int],
         channel: Callable[[], str],
