@@ -17,6 +17,7 @@ from holdfast.server.access.auth import KeyRing
 from holdfast.server.options import DescribeJobs
 
 PEER = "holdfast.peer"  # in the scope of a request: the name of the server that forwarded it
+ALONE = "no other server shares the store"
 
 
 class Peers:
@@ -45,7 +46,7 @@ class Peers:
 
     def key_for(self, purpose: str) -> bytes:
         """Return a secret that all servers derive alike."""
-        raise NotImplementedError(purpose)
+        raise AssertionError(f"{ALONE}: there is no secret for {purpose}")
 
     def is_signed(self, scope: Scope) -> bool:
         """Return whether another server has signed the request; raises a Problem for a wrong signature."""
@@ -119,7 +120,8 @@ class Peers:
 
         `body` is the request's, which can be read only once. `has` is what the other server has.
         """
-        raise NotImplementedError
+        del request, body, has, answer_s
+        raise AssertionError(f"{ALONE}, also not {node.name}")
 
 
 def peers_of(agent: AgentDeps, supervisor: Supervisor, keys: KeyRing, *, jobs: DescribeJobs) -> Peers:

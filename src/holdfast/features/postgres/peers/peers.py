@@ -16,7 +16,7 @@ from holdfast.agent.placement import in_words
 from holdfast.api.live import SessionLive
 from holdfast.features.postgres.peers.admission import PeerAdmission
 from holdfast.features.postgres.peers.live_state import LiveStateReader
-from holdfast.features.postgres.peers.requests import Forwarded, PeerRequests
+from holdfast.features.postgres.peers.requests import ForwardedResponse, PeerRequests
 from holdfast.features.postgres.peers.signatures import PeerSignatures, cluster_secret
 from holdfast.interfaces.nodes import Node
 from holdfast.runner.supervisor import Supervisor
@@ -103,5 +103,5 @@ class PeerServers(Peers):
     @override
     async def forward(
         self, request: Request, node: Node, body: bytes, *, has: str, answer_s: float
-    ) -> Forwarded:
+    ) -> ForwardedResponse:
         return await self._requests.forward(request, node, body, has=has, answer_s=answer_s)

@@ -77,7 +77,7 @@ class PeerRequests:
 
     async def forward(
         self, request: Request, node: Node, body: bytes, *, has: str, answer_s: float = SILENT_S
-    ) -> "Forwarded":
+    ) -> "ForwardedResponse":
         """See `Peers.forward`."""
         question = Question(node.name, request.method, target_of(request.scope), body)
         headers = {name: value for name in _FORWARDED if (value := request.headers.get(name))}
@@ -87,7 +87,7 @@ class PeerRequests:
         except _failures() as error:
             _log.warning("server %s didn't respond: %s", node.name, error or type(error).__name__)
             raise no_answer(node, has) from error
-        return Forwarded(response)
+        return ForwardedResponse(response)
 
     async def _send(
         self, node: Node, question: Question, *, key_name: str, headers: Mapping[str, str] | None = None
@@ -130,7 +130,7 @@ def no_answer(node: Node, has: str) -> Problem:
     )
 
 
-class Forwarded(StreamingResponse):
+class ForwardedResponse(StreamingResponse):
     """The answer of another server, whose body flows through; send it, or drop it."""
 
     def __init__(self, answer: "ClientResponse") -> None:
