@@ -52,7 +52,7 @@ def check_database(settings: Settings) -> list[DoctorFinding]:
     try:
         objects = object_store(server.blob_store)
     except JournalError as error:
-        return [fault(_BLOB_STORE, str(error), "fix server.blob_store, then run doctor again")]
+        return [fault(BLOB_STORE, str(error), "fix server.blob_store, then run doctor again")]
     return asyncio.run(_check(database, store_place(settings), near=near, objects=objects))
 
 

@@ -162,9 +162,7 @@ class ProcessRoutes:
         found = await found_by(session_id, job_id)
         if found is not None:
             return json_response(self._redacted(found))
-        elsewhere = await self._deps.peers.at_others(
-            request, session_id, lacking=HTTPStatus.NOT_FOUND
-        )
+        elsewhere = await self._deps.peers.at_others(request, session_id, lacking=HTTPStatus.NOT_FOUND)
         if elsewhere is not None:
             return elsewhere
         raise Problem(404, f"This session has no process {job_id!r}", code="process_not_found")
