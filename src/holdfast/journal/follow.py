@@ -160,7 +160,7 @@ class Tails:
         if self._bytes > self._window_bytes_max:
             self._shrink()
         tail.wake()
-        self._tell(session_id)
+        self.changed(session_id)
 
     def publish_deltas(self, grown: Iterable[tuple[str, Sequence[Record]]]) -> None:
         """Like `publish`, for records of any number of sessions which the caller knows to be deltas."""
@@ -178,7 +178,7 @@ class Tails:
                 # Another process appended what is in between, such as a stop. Its notice comes too late to
                 # be told from an old one.
                 tail.wake()
-                self._tell(session_id)
+                self.changed(session_id)
             elif quiet >= QUIET_RECORDS_MAX:
                 tail.wake()
             elif tail.waiters:
@@ -257,10 +257,7 @@ class Tails:
             tail.wake()
 
     def changed(self, session_id: str) -> None:
-        """Tell of a change that another process made."""
-        self._tell(session_id)
-
-    def _tell(self, session_id: str) -> None:
+        """Tell of a change of the log, also one that another process made."""
         self._changes.tell(session_id)
         if is_automation(session_id):
             self._automation_changes.tell(session_id)
@@ -296,7 +293,7 @@ class Tails:
         self._tails.pop(session_id, None)
         tail.closed = True
         tail.wake()
-        self._tell(session_id)
+        self.changed(session_id)
 
     def close(self) -> None:
         """End all followers."""
