@@ -16,15 +16,10 @@ from features.undo.world import Changes, model, write
 from holdfast import events as e
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.chaos import ChaosServer, Hang
-from holdfast.features.postgres.peers.signatures import (
-    HEADER,
-    WINDOW_MS,
-    PeerSignatures,
-    Question,
-    cluster_secret,
-)
+from holdfast.features.postgres.peers.signatures import HEADER, WINDOW_MS, PeerSignatures, Question
 from holdfast.features.undo.snapshots import Snapshots
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.shared_notes import cluster_secret
 from holdfast.redaction import Redactor
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.sessions.children import OUTPUT_CHARS_MAX

@@ -5,7 +5,7 @@ A store that belongs to one process needs none of this, and nothing is written o
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from secrets import token_hex
+from secrets import token_bytes, token_hex
 
 from typing_extensions import override
 
@@ -15,6 +15,7 @@ from holdfast.interfaces.journal import JournalError, Notes, Store
 _log = logging.getLogger(__name__)
 
 LOOK_S = 1.5
+CLUSTER_NOTE = "cluster/secret"
 # A node that dies between a change and telling of it leaves the others with an old copy for so many looks.
 LOOKS_MAX = 20
 
@@ -86,3 +87,10 @@ class SharedNotes(Notes):
     async def drop_note(self, key: str) -> None:
         await self._store.drop_note(key)
         await self._tell()
+
+
+async def cluster_secret(notes: Notes) -> bytes:
+    """Return the secret of all servers that share the store. Created on first use."""
+    while (found := await notes.note(CLUSTER_NOTE)) is None:
+        await notes.swap_note(CLUSTER_NOTE, token_bytes(32), expected=None)
+    return found

@@ -19,8 +19,9 @@ from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelUpdateLogged,
 )
-from holdfast.features.postgres.peers.signatures import HEADER, PeerSignatures, Question, cluster_secret
+from holdfast.features.postgres.peers.signatures import HEADER, PeerSignatures, Question
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.shared_notes import cluster_secret
 from holdfast.server.options import ApiKey
 from runner.memory_nodes import Cluster, NodeStore
 from serving import Answer, Served, served, target_of

@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from holdfast.journal.postgres.store import PostgresStore
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -29,6 +28,7 @@ from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.targets import Target
 from holdfast.values import Failure
 from models.calls.calling import TestClock
+from stores import PostgresStore
 
 from .world import RENEW, keep, settings_of, tokens_of, vault_in
 

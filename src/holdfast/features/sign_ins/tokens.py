@@ -23,7 +23,7 @@ from holdfast.interfaces.ids import new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew, JournalError, OwnedElsewhere, Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.safe_files import sync_folder, write_whole
-from holdfast.server.peers.signatures import cluster_secret
+from holdfast.journal.shared_notes import cluster_secret
 
 FOLDER = "sign-ins"
 SOURCE = "credential"  # of the logs

@@ -17,8 +17,9 @@ from holdfast.api.live import SessionLive
 from holdfast.features.postgres.peers.admission import PeerAdmission
 from holdfast.features.postgres.peers.live_state import LiveStateReader
 from holdfast.features.postgres.peers.requests import ForwardedResponse, PeerRequests
-from holdfast.features.postgres.peers.signatures import PeerSignatures, cluster_secret
+from holdfast.features.postgres.peers.signatures import PeerSignatures
 from holdfast.interfaces.nodes import Node
+from holdfast.journal.shared_notes import cluster_secret
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.options import DescribeJobs

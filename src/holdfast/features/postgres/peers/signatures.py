@@ -11,10 +11,8 @@ import msgspec
 from starlette.types import Scope
 
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.journal import Notes
 
 HEADER = b"x-holdfast-peer"
-NOTE = "cluster/secret"
 WINDOW_MS = 5_000  # a question that was signed longer ago is refused, and one from the future too
 SEEN_MAX = 50_000  # questions within the window; beyond that they are refused
 _SIGNATURE_CHARS_MAX = 2_000
@@ -49,13 +47,6 @@ def target_of(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     return (raw.partition(b"?")[0] + (b"?" + query if query else b"")).decode("latin-1")
-
-
-async def cluster_secret(notes: Notes) -> bytes:
-    """Return the secret of all servers that share the store. Created on first use."""
-    while (found := await notes.note(NOTE)) is None:
-        await notes.swap_note(NOTE, secrets.token_bytes(32), expected=None)
-    return found
 
 
 class PeerSignatures:
