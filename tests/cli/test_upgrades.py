@@ -10,12 +10,12 @@ from zlib import crc32
 import apsw
 import asyncpg
 import pytest
-from holdfast.cli.stores.copy import copy_store
 
 from cli.make_old_data import OLD_DATA, shown_by
 from forked import fork
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.stores.check import check
+from holdfast.features.postgres.copy_command import copy_store
 from runner.program import configure, program
 
 RELEASES = sorted(path.name.removesuffix(".tar.xz") for path in OLD_DATA.glob("*.tar.xz"))
