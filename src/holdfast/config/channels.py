@@ -13,14 +13,15 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
     kind: Annotated[
-        Literal["telegram", "slack", "discord", "bridge", "email"],
+        Literal["telegram", "slack", "discord", "bridge", "email", "matrix"],
         doc("Chat platform. `bridge` is a program of yours that passes on messages of any other one."),
     ]
     token: Annotated[
         Secret,
         doc(
             "Bot token. Telegram: from @BotFather. Slack: starts with xoxb-. Discord: from the page Bot of "
-            "your application. E-mail: the password, or an app password. Bridge: the "
+            "your application. E-mail: the password, or an app password. Matrix: an "
+            "access token. Bridge: the "
             "secret that both sides sign with, of at least 24 characters.",
             "key",
         ),
@@ -42,7 +43,10 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = Secret("")
     base_url: Annotated[
         str,
-        doc("Alternative API server. If empty, the platform's. Bridge: its URL.", "url or empty"),
+        doc(
+            "Alternative API server. If empty, the platform's. Bridge: its URL. Matrix: the homeserver.",
+            "url or empty",
+        ),
     ] = ""
     address: Annotated[str, doc("E-mail: the agent's address.")] = ""
     login: Annotated[str, doc("E-mail: the name to sign in with. If empty, `address`.")] = ""

@@ -49,6 +49,7 @@ _USER_IDS = {
     "slack": "an id such as U012AB3CD",
     "bridge": "an id without spaces",
     "email": "an address in lowercase",
+    "matrix": "an id such as @ann:example.com",
 }
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -112,6 +113,8 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
         yield from _bridge(channel)
     if channel.kind == "email":
         yield from _email(channel)
+    if channel.kind == "matrix" and urlsplit(channel.base_url).scheme not in {"http", "https"}:
+        yield ConfigIssue(("base_url",), "must be the homeserver's URL, such as https://matrix.example.com")
     for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
         for index, one in enumerate(ids):
             if not is_user_id(channel.kind, one):

@@ -155,6 +155,8 @@ def is_user_id(kind: str, text: str) -> bool:
         return 0 < len(text) <= _USER_CHARS_MAX and text.isprintable() and " " not in text
     if kind == "email":
         return _ADDRESS.fullmatch(text) is not None and text == text.lower()
+    if kind == "matrix":
+        return re.fullmatch(r"@[^\s:]{1,200}:[^\s/]{1,200}", text) is not None
     if kind == "slack":
         return text[:1] in {"U", "W"} and text.isascii() and text.isalnum() and text.isupper()
     return text.isascii() and text.isdigit()

@@ -21,7 +21,7 @@ from holdfast import events as e
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.stage import Stage
 from holdfast.features.channels.channel_log import channel_state
-from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.journal import JournalError, Store
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.racing import race
 from stores import MemoryStore
@@ -101,7 +101,7 @@ def lives(*, after: bool, log: str = "", at_least: int) -> Iterator[Life]:
             return
 
 
-async def until_settled(store: MemoryStore, log: str) -> None:
+async def until_settled(store: Store, log: str) -> None:
     """Wait until the log says that nothing is awaited and nothing is to be sent."""
     async for _ in store.follow(log):
         state = await channel_state(store, log)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from agent.world import World
 from fakes.bridge import FakeBridge
 from fakes.exchanges import Scripts
+from fakes.matrix import TOKEN, FakeMatrix
 from features.channels.lab import channel
 from features.channels.mail_lab import HAS_DOVECOT, PASSWORD, FakeSmtp, dovecot
 from holdfast.chaos.gates import Notifier
@@ -194,10 +195,71 @@ async def mail_side() -> AsyncGenerator[TextSide]:
         yield MailSide(fake)
 
 
-SIDES: dict[str, Callable[[], Any]] = {"bridge": bridge_side}
+class MatrixSide:
+    """A homeserver. Each person has a room with the agent."""
+
+    def __init__(self, fake: FakeMatrix) -> None:
+        self.fake = fake
+
+    @property
+    def changed(self) -> Notifier:
+        return self.fake.changed
+
+    @property
+    def scripts(self) -> Scripts:
+        return self.fake.scripts
+
+    def options(self, **fields: Any) -> ChannelOptions:
+        people = frozenset({member(ANN), member(BOB)})
+        usual: dict[str, Any] = {"allow": people, "approvers": frozenset({member(ANN)})}
+        return ChannelOptions(
+            name="mx", kind="matrix", token=TOKEN, base_url=self.fake.url, **(usual | fields)
+        )
+
+    def chat(self, person: str) -> str:
+        return self.fake.room(member(person)).room_id
+
+    def say(self, person: str, text: str, files: Sequence[tuple[str, bytes]] = ()) -> None:
+        room = self.fake.room(member(person))
+        for name, data in files:  # a message of its own, before the text
+            self.fake.media[name] = data
+            content = {"msgtype": "m.file", "url": f"mxc://us.example/{name}", "info": {"size": len(data)}}
+            self.fake.say(room, member(person), name, **content)
+        if text:
+            self.fake.say(room, member(person), text)
+
+    def texts(self, person: str) -> list[str]:
+        sent = self.fake.sent(self.fake.room(member(person)))
+        return [one["body"] for one in sent if one.get("msgtype") == "m.text"]
+
+    def files(self, person: str) -> list[tuple[str, bytes]]:
+        sent = [one for one in self.fake.sent(self.fake.room(member(person))) if "url" in one]
+        names = [one.get("filename") or one["body"] for one in sent]
+        return [
+            (name, self.fake.media[one["url"].rpartition("/")[2]])
+            for name, one in zip(names, sent, strict=True)
+        ]
+
+    def endpoints(self) -> WebhookEndpoints:
+        """Nobody calls."""
+        return WebhookEndpoints()
+
+
+def member(person: str) -> str:
+    """The Matrix id of a person."""
+    return f"@{person}:people.example"
+
+
+@asynccontextmanager
+async def matrix_side() -> AsyncGenerator[TextSide]:
+    async with FakeMatrix() as fake:
+        yield MatrixSide(fake)
+
+
+SIDES: dict[str, Callable[[], Any]] = {"bridge": bridge_side, "matrix": matrix_side}
 if HAS_DOVECOT:
     SIDES["email"] = mail_side
-LOGS = {"bridge": "chn_br", "email": "chn_mail"}
+LOGS = {"bridge": "chn_br", "email": "chn_mail", "matrix": "chn_mx"}
 
 
 @asynccontextmanager

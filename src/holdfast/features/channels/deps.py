@@ -22,7 +22,7 @@ from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
-Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge", "email"]
+Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge", "email", "matrix"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 

@@ -43,6 +43,8 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
             return await _ask_bridge(channel)
         case "email":
             return await _ask_mail(channel)
+        case "matrix":
+            return await _ask_matrix(channel)
 
 
 async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
@@ -61,6 +63,19 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
     return fault(name, f"Can't reach Telegram: {reply.why}", NETWORK)
+
+
+async def _ask_matrix(channel: ChannelSettings) -> DoctorFinding:
+    from holdfast.features.channels.matrix.api import MatrixFailure, MatrixResult, open_matrix
+
+    name = f"channel {channel.name}"
+    async with open_matrix(homeserver=channel.base_url, token=str(channel.token)) as api:
+        reply = await api.call("GET", "account", "whoami", answer_s=WITHIN_S)
+    if isinstance(reply, MatrixResult):
+        return ok(name, f"connected to Matrix as {reply.value.get('user_id', '')}")
+    if isinstance(reply, MatrixFailure):
+        return fault(name, f"The homeserver rejected the token: {reply.why}", "check `token`")
+    return fault(name, f"Can't reach the homeserver: {reply.why}", NETWORK)
 
 
 async def _ask_mail(channel: ChannelSettings) -> DoctorFinding:

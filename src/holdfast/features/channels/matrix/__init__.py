@@ -1,0 +1,1 @@
+"""Matrix: unencrypted rooms of a homeserver."""
