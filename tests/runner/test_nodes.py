@@ -24,8 +24,8 @@ from tools.calls import until
 async def node(
     chaos: ChaosServer, store: NodeStore, *tools: Tool, volume: Path | None = None
 ) -> AsyncGenerator[World]:
-    homes = Placement(store.node.name, {"shared": volume} if volume else {})
-    async with process(chaos, *tools, store=store, patience=PATIENT, homes=homes) as world:
+    placement = Placement(store.node.name, {"shared": volume} if volume else {})
+    async with process(chaos, *tools, store=store, patience=PATIENT, placement=placement) as world:
         yield world
 
 

@@ -15,7 +15,7 @@ from holdfast.folds.transcript import fold
 from holdfast.interfaces.journal import Record, Store, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.options import Limits, ServerOptions
-from holdfast.server.upkeep.purging import AGAIN_S, LOOK_S, Thinning
+from holdfast.server.upkeep.purging import AGAIN_S, THINNING_LOOK_S, Thinning
 from scene import Scene
 from serving import Served, Setting, served, target_of, text_of
 from stores import MemoryStore, SqliteStore
@@ -34,7 +34,7 @@ class Watched(SystemClock):
         self.rests = asyncio.Event()
 
     async def sleep_s(self, seconds: float) -> None:
-        if seconds == LOOK_S:
+        if seconds == THINNING_LOOK_S:
             self.rests.set()
         await super().sleep_s(0 if seconds == AGAIN_S else seconds)
 
