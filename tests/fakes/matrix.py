@@ -64,6 +64,7 @@ class FakeMatrix:
         self.rooms: dict[str, FakeRoom] = {}
         self.media: dict[str, bytes] = {}
         self.timeline_max = 100
+        self.syncs = 0
         self._sent: dict[str, str] = {}  # transactions
         self._numbers = itertools.count(1)
         self._now = 1
@@ -163,6 +164,8 @@ class FakeMatrix:
 
     async def _sync(self, request: web.Request) -> Mapping[str, object]:
         since = int(request.query.get("since", "s0")[1:])
+        self.syncs += 1
+        self.changed.notify()
         if since:
             try:
                 async with asyncio.timeout(min(int(request.query["timeout"]) / 1000, SYNC_S_MAX)):

@@ -1,13 +1,16 @@
 """The platforms as a campaign sees them: people write, read, and something goes wrong."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from email.message import EmailMessage
 from typing import Any, Protocol
 
 from typing_extensions import override
 
 from fakes.bridge import BridgeLimit, FakeBridge
 from fakes.exchanges import PlatformStep, Scripts
+from fakes.matrix import TOKEN, FakeMatrix, MatrixLimit
 from fakes.slack import (
     Accept,
     Backdate,
@@ -21,7 +24,9 @@ from fakes.slack import (
 )
 from fakes.telegram import FakeTelegram, TooManyRequests
 from features.channels.discord.side import DiscordSide
+from features.channels.mail_lab import HAS_DOVECOT, PASSWORD, FakeSmtp, dovecot
 from holdfast.chaos.gates import Notifier
+from holdfast.features.channels.email.messages import thread_of
 from holdfast.features.channels.texts import MARK
 from ports import reserved_port
 
@@ -313,12 +318,158 @@ class BridgeSide:
         return True
 
 
-SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide | BridgeSide]] = {
+class MatrixCampaignSide:
+    """The fake homeserver."""
+
+    name = "mx"
+    port = 0
+    retry = "/retry"
+    marks_max: int | None = 0
+
+    def __init__(self) -> None:
+        self.faults: Faults = {
+            "answer lost": ("message", [Accept(), ResetConnection()]),
+            "cut": ("message", [ResetConnection()]),
+            "limit": ("message", [MatrixLimit(1)]),
+            "sync cut": ("sync", [ResetConnection()]),
+            "history cut": ("messages", [ResetConnection()]),
+        }
+        self.fake = FakeMatrix()
+
+    @property
+    def scripts(self) -> Scripts:
+        """What goes wrong."""
+        return self.fake.scripts
+
+    @property
+    def changed(self) -> Notifier:
+        """Tells of whatever happens there."""
+        return self.fake.changed
+
+    def server(self) -> AbstractAsyncContextManager[FakeMatrix]:
+        """The fake."""
+        return self.fake
+
+    def settings(self, people: Sequence[int]) -> str:
+        """The channel in the settings."""
+        allow = ", ".join(f'"{self._id(person)}"' for person in people)
+        return (
+            f'\n[[channels]]\nname = "{self.name}"\nkind = "matrix"\ntoken = "{TOKEN}"\n'
+            f'base_url = "{self.fake.url}"\nallow = [{allow}]\n'
+        )
+
+    def _id(self, person: int) -> str:
+        return f"@p{person}:people.example"
+
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return self.fake.room(self._id(person)).room_id
+
+    def say(self, person: int, text: str) -> None:
+        """A person writes to the agent."""
+        self.fake.say(self.fake.room(self._id(person)), self._id(person), text)
+
+    def texts(self, person: int) -> list[str]:
+        """What the agent said."""
+        return [one["body"] for one in self.fake.sent(self.fake.room(self._id(person)))]
+
+    def is_reachable(self) -> bool:
+        """A homeserver keeps what is written after the first sync."""
+        return self.fake.syncs > 1
+
+
+class MailCampaignSide:
+    """A mailbox at Dovecot, and a mail server that takes answers.
+
+    A mail from before the channel's first look isn't read, so the first one is repeated until it's answered.
+    """
+
+    name = "mail"
+    port = 0
+    retry = "/retry"
+    marks_max: int | None = None
+
+    def __init__(self) -> None:
+        self.faults: Faults = {
+            "answer lost": ("message", [Accept(), ResetConnection()]),
+            "cut": ("message", [ResetConnection()]),
+        }
+        self.fake = FakeSmtp()
+        self._dovecot = dovecot()
+        self._own = f"campaign{id(self)}@us.example"
+        self._ids: dict[int, list[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def scripts(self) -> Scripts:
+        """What goes wrong."""
+        return self.fake.scripts
+
+    @property
+    def changed(self) -> Notifier:
+        """Tells of whatever happens there."""
+        return self.fake.changed
+
+    def server(self) -> AbstractAsyncContextManager[FakeSmtp]:
+        """The fake."""
+        return self.fake
+
+    def settings(self, people: Sequence[int]) -> str:
+        """The channel in the settings."""
+        allow = ", ".join(f'"{self._address(person)}"' for person in people)
+        return (
+            f'\n[[channels]]\nname = "{self.name}"\nkind = "email"\ntoken = "{PASSWORD}"\n'
+            f'address = "{self._own}"\nauthserv_id = "none"\nallow = [{allow}]\n'
+            f'imap_url = "imap://127.0.0.1:{self._dovecot.port}"\n'
+            f'smtp_url = "smtp://127.0.0.1:{self.fake.port}"\n'
+        )
+
+    def _address(self, person: int) -> str:
+        return f"p{person}@people.example"
+
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return f"{self._address(person)}/{thread_of(self._ids[person][0])}"
+
+    def say(self, person: int, text: str) -> None:
+        """A person writes to the agent."""
+        known = self._ids.setdefault(person, [])
+        mail = EmailMessage()
+        mail["From"], mail["To"] = self._address(person), self._own
+        mail["Message-ID"] = f"<{person}-{len(known)}@people.example>"
+        if known:
+            mail["References"] = " ".join(known)
+        mail.set_content(f"{text}\n")
+        known.append(mail["Message-ID"])
+        task = asyncio.create_task(self._deliver(person, mail.as_bytes(), is_first=len(known) == 1))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, person: int, raw: bytes, *, is_first: bool) -> None:
+        self._dovecot.put(self._own, raw)
+        while is_first and not self.texts(person):
+            await asyncio.sleep(1.0)
+            self._dovecot.put(self._own, raw)
+
+    def texts(self, person: int) -> list[str]:
+        """What the agent said."""
+        return [one.text for one in self.fake.mails[self._address(person)]]
+
+    def is_reachable(self) -> bool:
+        """A mailbox keeps unread mails."""
+        return True
+
+
+SIDES: Mapping[
+    str, type[TelegramSide | SlackSide | DiscordSide | BridgeSide | MatrixCampaignSide | MailCampaignSide]
+] = {
     "telegram": TelegramSide,
     "slack": SlackSide,
     "slack-http": SlackHttpSide,
     "discord": DiscordSide,
     "bridge": BridgeSide,
+    "matrix": MatrixCampaignSide,
+    **({"email": MailCampaignSide} if HAS_DOVECOT else {}),
 }
 
 
