@@ -174,7 +174,7 @@ export interface SessionRenamed {
   readonly cost_usd?: number | null;
 }
 
-/** Defaults for the session's later runs, instead of all earlier ones. */
+/** Defaults for the session's runs that start later, instead of all earlier ones. */
 export interface SessionDefaultsSet {
   readonly type: "session.defaults_set";
   readonly at_ms: number;
@@ -443,12 +443,13 @@ export interface HistoryToolCall {
   readonly arguments?: string;
 }
 
-/** The run got a slot. */
+/** The run got a slot. `settings` replace those that it was queued with: the session has defaults. */
 export interface RunStarted {
   readonly type: "run.started";
   readonly at_ms: number;
   readonly run_id: string;
   readonly target?: string;
+  readonly settings?: RunSettings | null;
 }
 
 /** A logical model request started. */

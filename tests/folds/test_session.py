@@ -14,6 +14,7 @@ from holdfast.codec import TYPES
 from holdfast.events.modes import mode_of, mode_set
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import IllegalEvent
+from holdfast.folds.run import apply_to_run, queued_run
 from holdfast.folds.session import Session, apply, fold
 from holdfast.values import MODES, ApprovalMode, GrantRule, Mode, RunSettings, TextPart
 from strategies.legal_logs import BOUNDED, Log, logs
@@ -356,7 +357,8 @@ def test_a_person_moves_a_session_and_chooses_how_its_actions_are_approved() -> 
     assert (session.approval_mode, session.mode_set_by) == ("unattended", "ann")
 
 
-def test_a_sessions_defaults_apply_to_later_runs() -> None:
+def test_a_sessions_defaults_apply_to_runs_that_start_later() -> None:
+    """P7: what the run starts with is on its own events, so a replay of the run alone has it, too."""
     chosen = e.SessionDefaultsSet(at_ms=4, model="b", instructions="Be brief.", reasoning_effort="low")
     asked = e.RunQueued(
         at_ms=6,
@@ -365,15 +367,21 @@ def test_a_sessions_defaults_apply_to_later_runs() -> None:
         settings=RunSettings(model="a", instructions="And kind.", reasoning_effort="high"),
     )
     later = (said("m2", mode="queue"), asked, said("m3", mode="queue"), queued("r3", "m3"))
-    session = fold(log_of(*RUNNING, chosen, *later))
-    known, second, third = (run.settings for run in session.runs.values())
-    assert known == RunSettings()
+    session = fold(log_of(*RUNNING, *later))
+    assert session.started_settings(session.runs["r2"]) is None
+    log = log_of(*RUNNING, chosen, *later)
+    session = fold(log)
+    known, second, third = map(session.started_settings, session.runs.values())
+    assert known == third == RunSettings(model="b", instructions="Be brief.", reasoning_effort="low")
+    assert second is not None
     assert (second.model, second.instructions, second.reasoning_effort) == (
         "b",
         "Be brief.\n\nAnd kind.",
         "high",
     )
-    assert third == RunSettings(model="b", instructions="Be brief.", reasoning_effort="low")
+    run = queued_run(1, asked)
+    apply_to_run(run, 2, e.RunStarted(at_ms=7, run_id="r2", settings=second))
+    assert run.settings == second
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
 
 
 class SessionDefaultsSet(Input, frozen=True, kw_only=True, tag="session.defaults_set"):
-    """Defaults for the session's later runs, instead of all earlier ones.
+    """Defaults for the session's runs that start later, instead of all earlier ones.
 
     The model replaces that of a run's request, the instructions precede the request's, and the effort applies
     if the request has none.
@@ -224,9 +224,10 @@ class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
 
 
 class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run.started"):
-    """The run got a slot."""
+    """The run got a slot. `settings` replace those that it was queued with: the session has defaults."""
 
     target: str = ""
+    settings: RunSettings | None = None
 
 
 class CallStarted(RunEvent, frozen=True, kw_only=True, tag="call.started"):

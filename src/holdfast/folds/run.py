@@ -298,6 +298,8 @@ def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
 def _started(run: Run, event: e.RunStarted) -> None:
     run.target = event.target
     run.started_ms = run.taken_up_ms = event.at_ms
+    if event.settings is not None:
+        run.settings = event.settings
 
 
 def _call_started(run: Run, event: e.CallStarted) -> None:

@@ -72,7 +72,7 @@ class Session(Struct):
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # of all runs, by session
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
-    defaults: e.SessionDefaultsSet | None = None  # of later runs
+    defaults: e.SessionDefaultsSet | None = None  # of runs that start later
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     mode_set_by: str = ""  # empty: not set
@@ -82,6 +82,18 @@ class Session(Struct):
     parent: ParentLink | None = None  # of a sub-agent's session
     parent_told: bool = False  # the parent knows how it ended, or is gone
     undos: dict[str, OpenUndo] = field(default_factory=dict[str, OpenUndo])  # by id, oldest first
+
+    def started_settings(self, run: Run) -> RunSettings | None:
+        """Return the settings of a run that starts now, with the session's defaults; None if it has none."""
+        if (defaults := self.defaults) is None:
+            return None
+        texts = (defaults.instructions, run.settings.instructions)
+        return replace(
+            run.settings,
+            model=defaults.model or run.settings.model,
+            instructions="\n\n".join(filter(None, texts)),
+            reasoning_effort=run.settings.reasoning_effort or defaults.reasoning_effort,
+        )
 
     def is_undone(self, run_id: str) -> bool:
         """Return whether the run's changes were undone."""
@@ -205,16 +217,6 @@ def _defaults_set(session: Session, _: int, event: e.SessionDefaultsSet) -> None
     session.defaults = event
 
 
-def _with_defaults(settings: RunSettings, defaults: e.SessionDefaultsSet) -> RunSettings:
-    texts = (defaults.instructions, settings.instructions)
-    return replace(
-        settings,
-        model=defaults.model or settings.model,
-        instructions="\n\n".join(filter(None, texts)),
-        reasoning_effort=settings.reasoning_effort or defaults.reasoning_effort,
-    )
-
-
 def _pinned(session: Session, _: int, event: e.SessionPinned | e.SessionUnpinned) -> None:
     session.pinned = type(event) is e.SessionPinned
 
@@ -317,9 +319,7 @@ def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:
             "the run was queued before", event=event, seq=seq, run_id=event.run_id, phase=known.phase
         )
     _chat_went_on(session)
-    run = session.runs[event.run_id] = queued_run(seq, event)
-    if session.defaults is not None:
-        run.settings = _with_defaults(run.settings, session.defaults)
+    session.runs[event.run_id] = queued_run(seq, event)
     session.open_ids[event.run_id] = None
     session.inbox.queue_for(event.message_id, event.run_id)
 

@@ -355,7 +355,10 @@ class SessionOwner:
             await self._pass_drain_gate(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
-            log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
+            settings = self.view.session.started_settings(run)
+            log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id, settings=settings))
+            if settings is not None:
+                await self.view.flush(log)  # the run reads its settings from the log
             return await run_agent(self.view, log, self._deps)
 
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
