@@ -69,6 +69,7 @@ WITH_TEXT: frozenset[type[e.Event]] = frozenset(
 )
 WITH_BLOBS: frozenset[type[e.Event]] = frozenset(
     {
+        e.DeliveryIntended,
         e.MessageAccepted,
         e.MessageEdited,
         e.ToolEnded,
