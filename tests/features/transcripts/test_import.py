@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -270,9 +271,18 @@ def test_hostile_transcripts_harm_nothing(home: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_file_that_is_no_transcript_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """P12."""
+    """P3, P12."""
     (home / "notes.txt").write_text("hello\n" * 10)
-    for name, why in (("notes.txt", "found no messages"), ("none.jsonl", "No such file")):
+    os.mkfifo(home / "fifo.jsonl")
+    for name, why in (
+        ("notes.txt", "found no messages"),
+        ("none.jsonl", "No such file"),
+        ("fifo.jsonl", "it is not a regular file"),
+        ("/dev/zero", "it is not a regular file"),
+    ):
         assert rescue_file(name, {}, how="do") == 1
         assert why in capsys.readouterr().err
     assert not (home / ".local").exists()
+    os.mkfifo(home / ".codex" / "sessions" / "rollout.jsonl")
+    assert import_from("codex", None, {}, how="try", keep_workspaces=False) == 0
+    assert "can't read the file: it is not a regular file" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """Reads the JSON records of a transcript, one a line, as far as they are intact."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, field
+
+from holdfast.tools.files.regular_files import open_regular
 
 Record: TypeAlias = dict[str, Any]
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -31,11 +34,11 @@ class Losses(Struct):
 
 
 def records(path: Path, losses: Losses, *, is_record: Callable[[Record], bool]) -> Iterator[Record]:
-    """Yield the records in order; raises OSError.
+    """Yield the records in order; raises OSError, also for what isn't a regular file.
 
     A damaged line can have whole records in it: one was cut off, and the next was written behind it.
     """
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         number = 0
         while line := file.readline(LINE_BYTES_MAX + 1):
             number += 1
