@@ -139,7 +139,7 @@ def test_the_signing_secret_is_a_secret_and_needs_no_other_token() -> None:
     [
         ("[[channels]]\nname='a b'\nkind='telegram'\ntoken='x'\n", "1 to 32 letters"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
-        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of bridge, discord, email, matrix, slack, telegram"),
+        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of bridge, discord, email, matrix"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\n", "Socket Mode"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\nsigning_secret='y'\n", "webhook_url and signing"),
         (
