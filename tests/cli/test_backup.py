@@ -114,7 +114,7 @@ async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp
     owner, gate = Owner(tmp_path), Gate()
     (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "holdfast backup" in text]
     (restore,) = [
-        block.text for block in all_blocks(DOCS / "operations.md") if "holdfast restore" in block.text
+        block.text for block in all_blocks(DOCS / "operations.md") if "holdfast restore backup" in block.text
     ]
     notes = tmp_path / "notes.txt"
     write = CallTool("write_file", {"path": "notes.txt", "content": "new"})

@@ -16,10 +16,10 @@ from holdfast.config.known_targets import (
     KnownKey,
     KnownTargets,
     LocalServer,
-    probe_local,
     shipped_known,
 )
 from holdfast.config.load import load, load_or_probe
+from holdfast.config.local_servers import probe_local
 from holdfast.config.value_formats import format_error
 from holdfast.targets import Patience
 from stream_server import stream_server

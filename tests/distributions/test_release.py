@@ -35,6 +35,8 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "scripts" / "package").chmod(0o755)
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    (tmp_path / "tests" / "cli" / "old_data").mkdir(parents=True)
+    (tmp_path / "tests" / "cli" / "old_data" / "0.1.0.tar.xz").touch()
     (tmp_path / "src" / "holdfast").mkdir(parents=True)
     (tmp_path / "src" / "holdfast" / "__init__.py").write_text('__version__ = "0.1.0"\n')
     git(tmp_path, "init", "--quiet")
@@ -77,6 +79,11 @@ def unpinned(tree: Path) -> None:
     commit(tree)
 
 
+def no_old_data(tree: Path) -> None:
+    (tree / "tests" / "cli" / "old_data" / "0.1.0.tar.xz").unlink()
+    commit(tree)
+
+
 def failing_tests(tree: Path) -> None:
     (tree / "Makefile").write_text("test release-check:\n\t@false\n")
     commit(tree)
@@ -94,6 +101,7 @@ def tagged(tree: Path) -> None:
     ("unready", "reason"),
     [
         (no_date, "CHANGELOG.md has no section"),
+        (no_old_data, "the suite has no data directory of 0.1.0"),
         (other_version, "has another version"),
         (unpinned, "actions/checkout@v5"),
         (changed, "changes that no commit has"),

@@ -90,7 +90,7 @@ def load_or_probe(inputs: ConfigInputs, *, known: KnownTargets | None = None) ->
     loaded = load(inputs, known=known)
     if not loaded.is_demo:
         return loaded
-    from holdfast.config.known_targets import probe_local
+    from holdfast.config.local_servers import probe_local
 
     found = asyncio.run(probe_local(known, preferred=_model(inputs)[0]))
     return load(inputs, known=known, found=found) if found else loaded
