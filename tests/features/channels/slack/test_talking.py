@@ -119,6 +119,7 @@ async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_
         second = slack.world.say(MY, "and hurry")
         await world.until(LOG, ChannelUpdateLogged, times=2)
         slack.world.edit(MY, second["ts"], "and take your time")
+        await world.until(LOG, ChannelUpdateLogged, times=3)
         slack.world.edit(MY, first["ts"], "too late")
         await until(slack, lambda: TOO_LATE_TO_EDIT in slack.world.conversation(MY).texts())
         gate.open()
