@@ -59,6 +59,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 # Constraints between the fields of a body, or beyond their types.
 _TEXT = {"type": "string", "pattern": r"^[^\s]"}
+_COMMAND = {"type": "string", "pattern": r"^[^\s\u0000][^\u0000]*$"}
 _IDS = {"client_id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{2,64}$"}}
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
 
@@ -161,7 +162,7 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
             {
                 "required": ["command"],
                 "properties": {
-                    "command": _TEXT,
+                    "command": _COMMAND,
                     "input": {"type": "null"},
                     "message": {"type": "null"},
                     "parts": {"maxItems": 0},

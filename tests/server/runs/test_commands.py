@@ -48,7 +48,7 @@ async def test_a_typed_command_runs_in_the_sandbox_and_the_model_sees_its_output
             talker = await made(server, "chat")
             line = "echo made | tee made.txt; cat ../outside/file .env; cat gate"
             body = {"command": line, "session_id": "s", "origin": CHAT}
-            for wrong in (body | {"input": "hi"}, body | {"command": " "}):
+            for wrong in (body | {"input": "hi"}, body | {"command": " "}, body | {"command": "a\0b"}):
                 assert (await server.post("/v1/runs", wrong, **OWNER))[0] == 400
             status, answer = await server.post("/v1/runs", body, **talker)
             assert (status, answer["error"]["code"]) == (403, "missing_scope")

@@ -165,6 +165,8 @@ class AccessMiddleware:
         if not (self._mounts and scope["path"].startswith(_MOUNT)):
             return self, scope
         name, _, rest = scope["path"].removeprefix(_MOUNT).partition("/")
+        if name == _MAIN and rest.startswith(_MOUNT[1:]):
+            return self, scope  # no server is mounted below another prefix
         server = self if name == _MAIN else self._mounts.get(name)
         inner = {**scope, "path": f"/{rest}", "raw_path": quote(f"/{rest}").encode()}
         return (self, scope) if server is None else (server, inner)

@@ -93,6 +93,8 @@ def _command_of(body: RunRequest, *, source: str) -> IncomingMessage:
     command = (body.command or "").strip()
     if not command:
         raise bad_request("'command' is empty", param="command")
+    if "\0" in command:
+        raise bad_request("'command' can't contain a NUL character", param="command")
     if body.input is not None or body.message is not None or body.parts:
         raise bad_request("Send either 'command' or 'input', and no 'parts' with a command", param="command")
     if body.session_id is not None:
