@@ -17,6 +17,9 @@ This is the whole list of places where secrets are removed before anything is st
 - imported histories, also by the form of keys: `features.transcripts.log`; findings of the doctor:
   `host.probe`.
 
+The servers of a process (one for each profile) and its log share one redactor, so each removes the keys of
+all.
+
 What a provider echoes in an error is cleaned where the error is read (`decisions.failure_texts`), before it
 becomes an event.
 """

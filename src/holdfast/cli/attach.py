@@ -24,6 +24,7 @@ from holdfast.interfaces.journal import JournalError
 if TYPE_CHECKING:
     from holdfast.client import Client
     from holdfast.host.http_server import Application
+    from holdfast.redaction import Redactor
     from holdfast.sandbox.sandbox import Sandbox
 
 OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
@@ -199,12 +200,12 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     clear_step()
     for warning in loaded.startup_warnings:
         echo_error(f"holdfast: {warning}")
-    log_to_file(loaded.settings)
+    secrets = log_to_file(loaded.settings)
     sandbox = begin_sandbox_test(loaded.settings)  # its programs work during the imports below
     show_step(f"Opening {directory.data_dir}")
 
     async def main() -> int:
-        async with _own_client(loaded, lock, sandbox=sandbox, works=works) as (client, url):
+        async with _own_client(loaded, lock, sandbox=sandbox, works=works, secrets=secrets) as (client, url):
             clear_step()
             return await work(Attached(client, directory, loaded, url))
 
@@ -215,7 +216,12 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
 
 @asynccontextmanager
 async def _own_client(
-    loaded: Loaded, lock: DirectoryLock, *, sandbox: "Callable[[], Sandbox]", works: WorkScope
+    loaded: Loaded,
+    lock: DirectoryLock,
+    *,
+    sandbox: "Callable[[], Sandbox]",
+    works: WorkScope,
+    secrets: "Redactor",
 ) -> AsyncGenerator[tuple["Client", str]]:
     """A client of a server inside this process; other commands can attach to it meanwhile."""
     with fast_imports():
@@ -229,7 +235,12 @@ async def _own_client(
     resume_runs = "all" if works == "all" else "asked"
     async with (
         open_application(
-            settings, keys=keys, config=loaded.file, resume_runs=resume_runs, sandbox=sandbox
+            settings,
+            keys=keys,
+            config=loaded.file,
+            resume_runs=resume_runs,
+            sandbox=sandbox,
+            secrets=secrets,
         ) as app,
         serving(app) as url,
         _while_tools_open(app),

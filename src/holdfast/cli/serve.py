@@ -33,6 +33,7 @@ from holdfast.host.open_files import allow_open_files
 from holdfast.host.server_keys import first_key, keys_of
 from holdfast.host.stores import store_place
 from holdfast.interfaces.journal import JournalError
+from holdfast.redaction import Redactor
 from holdfast.server.access.auth import LINK_MS
 from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.options import ApiKey
@@ -111,20 +112,20 @@ def serve(flags: Mapping[str, object]) -> int:
         echo_error(f"holdfast: {warning}")
     try:
         with DirectoryLock(loaded.settings.data_dir) as lock:
-            log_to_file(loaded.settings, terminal_log(loaded.settings))
+            secrets = log_to_file(loaded.settings, terminal_log(loaded.settings))
             key = first_key(loaded.settings)
             loop_factory = uvicorn.Config("unused", loop="uvloop", log_config=None).get_loop_factory()
             gc.set_threshold(*COLLECTED_AFTER)
             allow_open_files(loaded.settings)
             with kill_tools_on_exit(), asyncio.Runner(loop_factory=loop_factory) as runner:
-                runner.run(_serve(loaded, lock, first_key=key))
+                runner.run(_serve(loaded, lock, first_key=key, secrets=secrets))
     except (DirectoryBusy, JournalError, OSError) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
     return OK
 
 
-async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) -> None:
+async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None, secrets: Redactor) -> None:
     settings = loaded.settings
     async with AsyncExitStack() as stack:
         listening = await asyncio.to_thread(listen, settings.server)
@@ -134,7 +135,8 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         keys = keys_of(settings, first_key)
         await asyncio.to_thread(show_step, f"Opening {store_place(settings)}")
         stack.callback(clear_step)
-        app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
+        opened = open_application(settings, keys=keys, config=loaded.file, secrets=secrets)
+        app = await stack.enter_async_context(opened)
         place = {"socket": listening.path, "certificate": str(files.cert.absolute()) if files else ""}
         await asyncio.to_thread(partial(announce, lock, listening.url, loaded, **place))
 

@@ -72,14 +72,16 @@ async def open_application(
     config: Path | None,
     resume_runs: Literal["all", "asked"] = "all",
     sandbox: "Callable[[], Sandbox] | None" = None,
+    secrets: Redactor | None = None,
 ) -> AsyncGenerator[Application]:
     """The server for these settings; leaving it closes the store. `config` is the file they come from.
 
-    `sandbox` waits for a test of the sandbox that began earlier.
+    `sandbox` waits for a test of the sandbox that began earlier. `secrets` learns those of
+    these settings, too.
     """
     server = settings.server
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
-    opened = open_parts(settings, keys=keys, config=config, sandbox=sandbox)
+    opened = open_parts(settings, keys=keys, config=config, sandbox=sandbox, secrets=secrets)
     async with opened as parts, open_runtime(parts) as runtime:
         page, working = await asyncio.to_thread(lambda: (read_page(BUILT), _working()))
         also = _works(settings, runtime, working if resume_runs == "all" else ())
@@ -120,12 +122,14 @@ async def open_parts(
     keys: tuple[ApiKey, ...] | None,
     config: Path | None,
     sandbox: "Callable[[], Sandbox] | None" = None,
+    secrets: Redactor | None = None,
 ) -> AsyncGenerator[Parts]:
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
         watchdog = _watchdog(settings)
-        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
+        secrets = secrets or Redactor()
+        secrets.exchange(learn=[*known_secrets(settings), *(key.secret for key in keys or ())], forget=())
         store, clock = await open_store(settings, secrets, watchdog.renewed if watchdog else _no_lease)
         stack.push_async_callback(store.close)
         targets = settings.model_targets() or (await _demo(stack),)

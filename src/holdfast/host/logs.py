@@ -83,8 +83,11 @@ class LogFile(logging.handlers.RotatingFileHandler):
             print(safe(f"holdfast: can't write {self.baseFilename}: {error.strerror}"), file=sys.stderr)
 
 
-def log_to_file(settings: Settings, *further: logging.Handler) -> None:
-    """Log every line to the file, and to the other handlers at their own levels."""
+def log_to_file(settings: Settings, *further: logging.Handler) -> Redactor:
+    """Log every line to the file, and to the other handlers at their own levels.
+
+    Returns what removes secrets from the lines, for the servers of this process to share.
+    """
     file = LogFile(settings.log_file)
     redactor = Redactor(known_secrets(settings))
     is_json = settings.log.format == "json"
@@ -96,6 +99,7 @@ def log_to_file(settings: Settings, *further: logging.Handler) -> None:
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.ERROR)
     logging.basicConfig(level=logging.INFO, handlers=[file, *further])
+    return redactor
 
 
 def terminal_log(settings: Settings) -> logging.Handler:

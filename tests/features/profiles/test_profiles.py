@@ -29,6 +29,7 @@ name = "main"
 wire = "chat"
 base_url = "{url}"
 model = "m"
+api_key = "sk-of-the-main-target"
 """
 PROFILE = """
 [server]
@@ -44,7 +45,13 @@ name = "{name}s"
 wire = "chat"
 base_url = "{url}"
 model = "model-of-{name}"
+api_key = "sk-of-the-target-of-{name}"
 """
+SECRETS = (
+    *KEYS.values(),
+    *("sk-of-the-main-target", "sk-of-the-target-of-ada", "sk-of-the-target-of-bob"),
+)
+REDACTED = "; ".join(["[redacted]"] * len(SECRETS))
 MEMORY = {"scope": "user", "text": "Ada likes oolong."}
 SKILL = {
     "scope": "skills",
@@ -107,9 +114,11 @@ async def ran(server: Program, scope: str, text: str, **fields: Any) -> Mapping[
 
 
 def script(request: SeenRequest) -> Script:
-    """Answers, or runs a command that needs approval."""
+    """Answers, or runs a command that needs approval, or says all keys."""
     body: Any = request.body
     last = body["messages"][-1]
+    if last["content"] == "keys":
+        return [Say("; ".join(SECRETS))]
     is_act = last["role"] == "user" and "act" in str(last["content"])
     return [CallTool("shell", {"command": "touch made-by-ada"})] if is_act else [Say("ok")]
 
@@ -154,8 +163,9 @@ async def check_prefixes(server: Program) -> None:
         headers = {"Authorization": f"Bearer {KEYS[key]}"}
         assert (await server.call("GET", "/p/ada/api/sessions", headers=headers))[0] == 401
     assert (await call(server, "", "GET", "/p/default/v1/models"))[0] == 200
-    status, refused = await call(server, "", "GET", "/p/eve/v1/models")
-    assert (status, refused["error"]["code"]) == (404, "profile_not_found")
+    for unknown in ("/p/eve/v1/models", "/p/default/p/ada/v1/models"):
+        status, refused = await call(server, "", "GET", unknown)
+        assert (status, refused["error"]["code"]) == (404, "profile_not_found")
 
     status, refused = await call(server, "", "GET", "/p/dan/v1/models")
     assert (status, refused["error"]["code"]) == (503, "profile_not_ready")
@@ -175,7 +185,7 @@ async def check_models(server: Program, chaos: ChaosServer) -> None:
     assert (status, answer["model"]) == (200, "model-of-ada")
     assert "Ada likes oolong." in told(chaos)
     _, listed = await call(server, "", "GET", "/api/sessions?all=true")
-    assert [one["preview"] for one in listed["data"]] == ["act"]
+    assert [one["preview"] for one in listed["data"]] == [REDACTED, "act"]
 
 
 async def test_nothing_of_a_profile_is_in_another_scope(home: Path, tmp_path: Path) -> None:
@@ -217,6 +227,10 @@ async def test_nothing_of_a_profile_is_in_another_scope(home: Path, tmp_path: Pa
             sent = told(chaos)
             assert ("You are bob." in sent) == (scope == "bob")
             assert [word for word in (*OF_ADA, "You are ada.") if word in sent] == []
+            said = await ran(server, scope, "keys", session_id="keys")
+            assert said["output"] == REDACTED
+            _, stored = await call(server, scope, "GET", "/api/sessions/keys/messages")
+            assert [secret for secret in SECRETS if secret in json.dumps(stored)] == []
         await check_prefixes(server)
         await check_models(server, chaos)
 

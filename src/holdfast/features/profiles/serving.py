@@ -56,7 +56,10 @@ async def _serve(name: str, deps: RouteDeps, main: "Settings") -> None:
         settings = loaded.settings
         async with _locked(settings.data_dir) as lock:
             keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
-            async with open_application(settings, keys=keys, config=loaded.file) as app, serving(app) as url:
+            # All servers of a process remove the secrets of all: one may meet those of another.
+            secrets = deps.agent.secrets
+            opened = open_application(settings, keys=keys, config=loaded.file, secrets=secrets)
+            async with opened as app, serving(app) as url:
                 await app.until_opened()  # raises if a required sandbox doesn't hold
                 await asyncio.to_thread(announce, lock, url, loaded)
                 deps.singleton(ProfileKeys)[name] = keys[0].secret if keys else ""
