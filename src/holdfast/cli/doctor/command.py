@@ -22,7 +22,7 @@ from holdfast.host.stores import shared_backend
 from holdfast.host.used_settings import changed_settings
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.safe_text import safe
+from holdfast.safe_text import exact_line, safe
 from holdfast.targets import Target
 
 _Asked = TypeVar("_Asked")
@@ -113,7 +113,8 @@ def examine(
     try:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
-        yield fault("configuration", str(error), "fix it, then run `holdfast config check`")
+        for line in error.lines:
+            yield fault("configuration", line, "fix it, then run `holdfast config check`")
         yield machine.versions()
         return
     yield from _configuration(loaded)
@@ -190,6 +191,11 @@ def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     yield saving
 
 
+def _lines(finding: DoctorFinding) -> Sequence[str]:
+    """The name, text and advice, each on one line: they can contain names of anyone's files."""
+    return [exact_line(text) for text in (finding.name, finding.text, finding.advice)]
+
+
 class PlainReport(Report):
     """Lines for a file or a pipe."""
 
@@ -204,9 +210,10 @@ class PlainReport(Report):
 
     @override
     def write(self, finding: DoctorFinding) -> None:
-        echo(f"{finding.state:<5} {finding.name}: {finding.text}")
-        if finding.advice:
-            echo(f"      {finding.advice}")
+        name, text, advice = _lines(finding)
+        echo(f"{finding.state:<5} {name}: {text}")
+        if advice:
+            echo(f"      {advice}")
 
     @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
@@ -246,10 +253,10 @@ class ColourReport(PlainReport):
     @override
     def write(self, finding: DoctorFinding) -> None:
         mark, style = MARKS[finding.state]
-        text = f"  {safe(finding.text)}"
-        self._console.print(Text.assemble((mark, style), " ", (safe(finding.name), "bold"), text))
-        if finding.advice:
-            self._console.print(Text(f"  → {safe(finding.advice)}", style="cyan"))
+        name, text, advice = _lines(finding)
+        self._console.print(Text.assemble((mark, style), " ", (name, "bold"), f"  {text}"))
+        if advice:
+            self._console.print(Text(f"  → {advice}", style="cyan"))
 
     @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
