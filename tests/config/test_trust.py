@@ -150,6 +150,25 @@ def test_the_same_text_elsewhere_is_another_file(here: Path, tmp_path: Path) -> 
     assert not book.trusts(tmp_path / "holdfast.toml", HOSTILE)
 
 
+def test_a_file_that_becomes_a_link_has_changed_and_a_link_is_trusted_with_its_target(
+    here: Path, tmp_path: Path
+) -> None:
+    """P11: the same text in another place is no reason to trust it, or to have forgotten it."""
+    file, elsewhere = here / "holdfast.toml", tmp_path / "elsewhere.toml"
+    file.write_text(HOSTILE)
+    assert trust(None) == 0
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    loaded = load_configuration({})
+    assert loaded.file is None
+    assert "changed since you trusted it" in loaded.startup_warnings[0]
+    assert trust(None) == 0
+    assert load_configuration({}).file == file
+    file.unlink()
+    file.symlink_to(elsewhere.rename(tmp_path / "third.toml"))
+    assert "changed since you trusted it" in load_configuration({}).startup_warnings[0]
+
+
 def test_a_file_that_cannot_be_read_stops_nobody_unless_it_was_named(here: Path) -> None:
     (here / "holdfast.toml").write_bytes(b"\xff")
     found = find_file(None, {"HOME": str(here)}, directory=here)

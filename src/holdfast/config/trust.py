@@ -17,35 +17,46 @@ class TrustUnreadable(Exception):
 
 
 class TrustedFiles:
-    """The trusted files, each by its path and the digest of its text.
+    """The trusted files, each by its place in a workspace and the digest of its text.
 
-    A file that changes is no longer trusted. The list is kept beside the user's own configuration, where no
-    agent may write.
+    A file that changes is no longer trusted. Neither is one whose path in the workspace becomes a link: a
+    repository can contain links, so they lead to no other entry and hide none. The list is kept beside the
+    user's own configuration, where no agent may write.
     """
 
-    def __init__(self, folder: Path, name: str = FILE_NAME) -> None:
+    def __init__(self, folder: Path, name: str = FILE_NAME, *, inside: tuple[str, ...] = ()) -> None:
         self._path = folder / name
+        self._inside = inside  # the folders of a workspace that such files are in; none: the workspace itself
 
     def trusts(self, file: Path, text: str) -> bool:
         """Whether this text at this path is trusted. Raises TrustUnreadable."""
-        return self._entries().get(_place(file)) == _digest(text)
+        place = self._place(file)
+        return self._entries().get(place) == _digest(text, place)
 
     def knows(self, file: Path) -> bool:
         """Whether any text at this path is trusted. Raises TrustUnreadable."""
         entries = self._entries()
-        return bool(entries) and _place(file) in entries
+        return bool(entries) and self._place(file) in entries
 
     def trust(self, file: Path, text: str) -> None:
         """Trust this text at this path. Raises TrustUnreadable or OSError."""
-        self._write({**self._entries(), _place(file): _digest(text)})
+        place = self._place(file)
+        self._write({**self._entries(), place: _digest(text, place)})
 
     def forget(self, file: Path) -> bool:
         """Trust nothing at this path any more; False if nothing was trusted."""
         entries = dict(self._entries())
-        known = entries.pop(_place(file), None) is not None
+        known = entries.pop(self._place(file), None) is not None
         if known:
             self._write(entries)
         return known
+
+    def _place(self, file: Path) -> str:
+        """The path of the file, with links resolved up to the workspace only."""
+        path = str(file.absolute())
+        end = max((path.rfind(f"/{folder}/") for folder in self._inside), default=-1)
+        workspace, inside = (path[:end], path[end + 1 :]) if end >= 0 else os.path.split(path)
+        return os.path.join(os.path.realpath(workspace or "/"), os.path.normpath(inside))  # noqa: PTH118
 
     def _entries(self) -> Mapping[str, str]:
         try:
@@ -69,9 +80,8 @@ class TrustedFiles:
             beside.unlink(missing_ok=True)
 
 
-def _place(file: Path) -> str:
-    return os.path.realpath(file)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(text: str, place: str) -> str:
+    """The digest of the text, and of where a link leads if the place is or was trusted as one."""
+    real = os.path.realpath(place)
+    whole = text.encode() if real == place else f"{text}\0{real}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(whole).hexdigest()

@@ -1,18 +1,22 @@
 """The files of commands: what they may contain, what they expand to, and which are used."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from holdfast.config.trust import TrustedFiles
+from holdfast.cli.doctor.command import ColourReport, PlainReport
+from holdfast.config.settings import Settings
+from holdfast.features.commands.actions import check_commands, trust
 from holdfast.features.commands.library import (
     TEXT_CHARS_MAX,
-    TRUSTED_NAME,
     BadCommand,
     find_commands,
     parse_command,
+    trusted_book,
 )
-from holdfast.interfaces.feature import Expansion
+from holdfast.interfaces.feature import DoctorContext, Expansion
+from holdfast.interfaces.system_clock import SystemClock
 from tables import for_each_row
 
 REVIEW = """---
@@ -93,7 +97,7 @@ def test_commands_of_a_workspace_are_used_once_trusted_and_the_users_own_win(tmp
     found = find_commands(work, home)
     assert sorted(found.commands) == ["both", "mine"]
     assert found.problems[str(folder / "theirs.md")] == "it isn't trusted, or changed since"
-    book = TrustedFiles(home, TRUSTED_NAME)
+    book = trusted_book(home)
     for name in ("theirs", "both"):
         book.trust(folder / f"{name}.md", (folder / f"{name}.md").read_text())
     found = find_commands(work, home)
@@ -102,6 +106,41 @@ def test_commands_of_a_workspace_are_used_once_trusted_and_the_users_own_win(tmp
         "both": "Mine, too",
         "theirs": "Theirs",
     }
-    assert list(found.problems.values()) == ["you have a command with this name"]
+    assert list(found.problems.values()) == [
+        "you have a command with this name",
+        "its path in the workspace contains a symbolic link",
+    ]
     (folder / "theirs.md").write_text("Changed")
     assert "theirs" not in find_commands(work, home).commands
+    (folder / "theirs.md").write_text("Theirs")
+    (work / ".holdfast").rename(tmp_path / "moved")
+    (work / ".holdfast").symlink_to(tmp_path / "moved")
+    found = find_commands(work, home)
+    assert sorted(found.commands) == ["both", "mine"]
+    assert found.problems == {str(folder): "its path in the workspace contains a symbolic link"}
+
+
+FORGED = "a\nok    sandbox: everything fine"
+
+
+def test_an_unusable_file_is_named_on_one_line_and_the_others_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11, P12: a repository chooses the names of its files."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    work = tmp_path / "work"
+    write(work / ".holdfast" / "commands", **{".": "Hi", FORGED: "Hi", "review": "Hi", "zap": "Hi"})
+    assert trust(work) == 1
+    out, error = capsys.readouterr()
+    assert [line.split(".")[0] for line in out.splitlines()] == ["Trusted /review", "Trusted /zap"]
+    unusable, forged = error.splitlines()
+    assert "/..md wasn't trusted: its name must be" in unusable
+    assert "a\\nok    sandbox: everything fine.md wasn't trusted" in forged
+    assert sorted(find_commands(work).commands) == ["review", "zap"]
+    context = DoctorContext(Settings(), work, SystemClock(), is_offline=True)
+    for report in (PlainReport(), ColourReport()):
+        for finding in asyncio.run(check_commands(context)):
+            report.write(finding)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line.startswith("ok    sandbox")] == []
+    assert any("command a\\nok    sandbox: everything fine" in line for line in shown)

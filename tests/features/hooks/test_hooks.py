@@ -312,3 +312,26 @@ async def test_changed_hooks_of_a_workspace_stop_runs_until_they_are_trusted_aga
         log = await world.until("s", e.RunEnded, times=2)
     assert isinstance(log[-1].event, e.RunEnded)
     assert log[-1].event.outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("linked", "target"),
+    [(".holdfast", "moved"), (FILE, "moved"), (".holdfast", "nowhere"), (FILE, "nowhere")],
+)
+async def test_a_link_does_not_switch_off_the_hooks_of_a_workspace(
+    hooks: Hooks, linked: str, target: str
+) -> None:
+    """P13: a pulled commit can contain links."""
+    hooks.of_workspace("exit 0")
+    await hooks.trust()
+    place = hooks.workspace / linked
+    place.rename(hooks.folder / "moved")
+    place.symlink_to(hooks.folder / target)
+    async with ChaosServer([Say("ok")]) as chaos, hooks.runs(chaos) as world:
+        await send(world)
+        ended = ending(await world.until("s", e.RunEnded))
+    assert ended.failure is not None
+    assert ("don't exist" if target == "nowhere" else "after you trusted them") in ended.failure.text
+    assert not chaos.seen.requests
+    assert await asyncio.to_thread(hooks.book.forget, hooks.workspace / FILE)
+    assert not await asyncio.to_thread(hooks.book.knows, hooks.workspace / FILE)

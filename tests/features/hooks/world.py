@@ -11,8 +11,7 @@ from typing import Any
 from agent.world import World, process
 from holdfast.chaos import ChaosServer
 from holdfast.config.settings import HookSettings
-from holdfast.config.trust import TrustedFiles
-from holdfast.features.hooks.hooks import BOOK, FILE, Hook, OpenHooks, read_hooks
+from holdfast.features.hooks.hooks import FILE, Hook, OpenHooks, read_hooks, trusted_book
 from holdfast.interfaces.tool import Tool
 from holdfast.tools.shell.background import Background
 from tools.calls import shell
@@ -37,7 +36,7 @@ class Hooks:
         self.script = folder / "hook.py"
         self.script.write_text(NOTES)
         self.answers()
-        self.book = TrustedFiles(folder / "config", BOOK)
+        self.book = trusted_book(folder / "config")
 
     def answers(self, **answer: object) -> None:
         """Let the hook print this."""

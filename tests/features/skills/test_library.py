@@ -99,6 +99,13 @@ def test_a_workspaces_skill_counts_only_while_its_whole_folder_is_as_it_was_trus
     (folder / "more.md").symlink_to("/etc/passwd")
     assert not usable()
     (folder / "more.md").unlink()
+    assert usable()
+    (workspace / ".agents").rename(tmp_path / "moved")
+    (workspace / ".agents").symlink_to(tmp_path / "moved")
+    assert not usable()
+    (workspace / ".agents").unlink()
+    (tmp_path / "moved").rename(workspace / ".agents")
+    assert usable()
     (tmp_path / "config" / "trusted-skills.json").write_text("no json")
     assert not usable()
 

@@ -9,16 +9,15 @@ from holdfast.cli.doctor.findings import DoctorFinding, counted, note, ok
 from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import own_config_home
-from holdfast.config.trust import TrustedFiles, TrustUnreadable
+from holdfast.config.trust import TrustUnreadable
 from holdfast.features.commands.library import (
     OWN_FOLDER,
-    TRUSTED_NAME,
     WORKSPACE_FOLDER,
     BadCommand,
     command_files,
     find_commands,
-    parse_command,
-    read_text,
+    read_command,
+    trusted_book,
 )
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.safe_text import exact_line, safe_line
@@ -46,22 +45,23 @@ def list_commands(folder: Path, *, form: str) -> int:
 
 
 def trust(folder: Path) -> int:
-    """Trust all commands of the workspace."""
-    book = TrustedFiles(own_config_home(), TRUSTED_NAME)
+    """Trust all usable commands of the workspace."""
+    book = trusted_book(own_config_home())
     paths = command_files(folder)
     if not paths:
         echo_error(f"holdfast: {folder / WORKSPACE_FOLDER} has no commands")
         return FAILED
+    failed = False
     for path in paths:
         try:
-            text = read_text(path)
-            command = parse_command(text, path, is_own=False)
+            command, text = read_command(path, is_own=False)
             book.trust(path, text)
         except (BadCommand, TrustUnreadable, OSError) as error:
             echo_error(f"holdfast: {exact_line(str(path))} wasn't trusted: {safe_line(str(error), 300)}")
-            return FAILED
-        echo(f"Trusted /{command.name}. If the file changes, trust it again.")
-    return OK
+            failed = True
+        else:
+            echo(f"Trusted /{command.name}. If the file changes, trust it again.")
+    return FAILED if failed else OK
 
 
 async def check_commands(context: DoctorContext) -> Sequence[DoctorFinding]:

@@ -70,21 +70,24 @@ class FoundCommands(Struct, frozen=True):
 
 
 def command_files(workspace: Path) -> list[Path]:
-    """Return the files of a workspace's commands, links left out. Blocks."""
-    root = os.path.realpath(workspace)
-    folder = Path(root, WORKSPACE_FOLDER)
-    return [path for path in _paths(folder) if os.path.realpath(path) == str(path)]
+    """Return the files of a workspace's commands; only their folder if a link leads to it. Blocks."""
+    folder = Path(os.path.realpath(workspace), WORKSPACE_FOLDER)
+    return list(_paths(folder)) if os.path.realpath(folder) == str(folder) else [folder]
+
+
+def trusted_book(home: Path) -> TrustedFiles:
+    """Return the list of trusted commands."""
+    return TrustedFiles(home, TRUSTED_NAME, inside=(WORKSPACE_FOLDER,))
 
 
 def find_commands(workspace: Path, home: Path | None = None) -> FoundCommands:
     """Read the user's commands, which win, and those of the workspace. Blocks."""
     home = home or own_config_home()
-    book, found = TrustedFiles(home, TRUSTED_NAME), FoundCommands()
+    book, found = trusted_book(home), FoundCommands()
     own = [(path, True) for path in _paths(home / OWN_FOLDER)]
     for path, is_own in (*own, *((path, False) for path in command_files(workspace))):
         try:
-            text = read_text(path)
-            command = parse_command(text, path, is_own=is_own)
+            command, text = read_command(path, is_own=is_own)
             if not is_own and not book.trusts(path, text):
                 raise BadCommand("it isn't trusted, or changed since")
             if command.name in found.commands:
@@ -96,14 +99,17 @@ def find_commands(workspace: Path, home: Path | None = None) -> FoundCommands:
     return found
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file; raises BadCommand. Blocks."""
+def read_command(path: Path, *, is_own: bool) -> tuple[UserCommand, str]:
+    """Return the command in a file, and the file's text; raises BadCommand. Blocks."""
+    if not is_own and os.path.realpath(path) != str(path):
+        raise BadCommand("its path in the workspace contains a symbolic link")
     try:
-        return read_regular(path, bytes_max=FILE_BYTES_MAX).decode()
+        text = read_regular(path, bytes_max=FILE_BYTES_MAX).decode()
     except UnicodeDecodeError as error:
         raise BadCommand("it isn't UTF-8 text") from error
     except OSError as error:
         raise BadCommand(f"it can't be read: {error.strerror}") from error
+    return parse_command(text, path, is_own=is_own), text
 
 
 def parse_command(text: str, path: Path, *, is_own: bool) -> UserCommand:

@@ -98,7 +98,7 @@ class AgentLibrary:
 
     def __init__(self, home: Path) -> None:
         self._own = str(home / OWN_FOLDER)
-        self._trusted = TrustedFiles(home, TRUSTED_NAME)
+        self._trusted = TrustedFiles(home, TRUSTED_NAME, inside=(WORKSPACE_FOLDER,))
         self._known: dict[Path, Mapping[str, NamedAgent]] = {}  # by workspace, the newest last
 
     def files(self, workspace: Path | None) -> dict[str, AgentFile]:

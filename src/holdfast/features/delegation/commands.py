@@ -59,7 +59,7 @@ def trust(
     from holdfast.config.files import own_config_home
     from holdfast.config.trust import TrustUnreadable
     from holdfast.features.delegation.agents import WORKSPACE_FOLDER, AgentLibrary, BadAgent
-    from holdfast.safe_text import safe_line
+    from holdfast.safe_text import exact_line, safe_line
 
     library = AgentLibrary(own_config_home())
     files = [file for path in paths for file in _files(path, WORKSPACE_FOLDER)]
@@ -68,7 +68,7 @@ def trust(
         try:
             echo(f"Trusted {library.trust(file).name}. If the file changes, trust it again.")
         except (BadAgent, TrustUnreadable, OSError) as error:
-            echo_error(f"holdfast: {file} wasn't trusted: {safe_line(str(error), 300)}")
+            echo_error(f"holdfast: {exact_line(str(file))} wasn't trusted: {safe_line(str(error), 300)}")
             failed = True
     if not files:
         echo_error(f"holdfast: there are no agents in {paths[0] / WORKSPACE_FOLDER}")

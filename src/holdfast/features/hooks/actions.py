@@ -10,16 +10,12 @@ from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import own_config_home
 from holdfast.config.load import BadConfiguration, load, read_environment
-from holdfast.config.trust import TrustedFiles, TrustUnreadable
-from holdfast.features.hooks.hooks import BOOK, FILE, BadHooks, read_hooks, trusted_hooks
+from holdfast.config.trust import TrustUnreadable
+from holdfast.features.hooks.hooks import FILE, BadHooks, read_hooks, trusted_book, trusted_hooks
 from holdfast.interfaces.feature import DoctorContext
 from holdfast.safe_text import exact_line, safe_line
 
 OK, FAILED = 0, 1
-
-
-def _book() -> TrustedFiles:
-    return TrustedFiles(own_config_home(), BOOK)
 
 
 def list_hooks(flags: Mapping[str, object], folder: Path, *, form: str) -> int:
@@ -27,7 +23,7 @@ def list_hooks(flags: Mapping[str, object], folder: Path, *, form: str) -> int:
     try:
         settings = load(read_environment({"config": flags["config"]})).settings
         workspace = folder.resolve()
-        found = trusted_hooks(workspace, _book())
+        found = trusted_hooks(workspace, trusted_book(own_config_home()))
     except BadConfiguration as error:
         echo_error(f"holdfast: {error}")
         return FAILED
@@ -61,7 +57,7 @@ def trust(folder: Path) -> int:
     workspace = folder.resolve()
     try:
         found = read_hooks(workspace)
-        _book().trust(workspace / FILE, found.digest)
+        trusted_book(own_config_home()).trust(workspace / FILE, found.digest)
     except BadHooks as error:
         echo_error(f"holdfast: the hooks in {exact_line(str(workspace / FILE))} {safe_line(str(error), 500)}")
         return FAILED
@@ -82,7 +78,7 @@ def distrust(folder: Path) -> int:
     """Stop using the workspace's hooks."""
     file = folder.resolve() / FILE
     try:
-        known = _book().forget(file)
+        known = trusted_book(own_config_home()).forget(file)
     except (TrustUnreadable, OSError) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
@@ -107,7 +103,7 @@ def _findings(context: DoctorContext) -> list[DoctorFinding]:
         else:
             advice = "install it, or fix `command` in the configuration"
             findings.append(fault(name, f"program not found: {hook.command[0]}", advice))
-    found = trusted_hooks(context.workspace, _book())
+    found = trusted_hooks(context.workspace, trusted_book(own_config_home()))
     if found is not None and found.problem:
         findings.append(fault("workspace hooks", found.problem, "runs in this workspace fail until then"))
     elif found is not None:

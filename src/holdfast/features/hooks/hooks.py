@@ -55,6 +55,11 @@ class WorkspaceHooks(Struct, frozen=True):
     problem: str = ""
 
 
+def trusted_book(home: Path) -> TrustedFiles:
+    """Return the list of trusted hooks."""
+    return TrustedFiles(home, BOOK, inside=(".holdfast",))
+
+
 class _File(Struct, forbid_unknown_fields=True):
     hooks: tuple[HookSettings, ...] = ()
 
@@ -145,4 +150,4 @@ class OpenHooks:
 @asynccontextmanager
 async def open_hooks(context: FeatureContext) -> AsyncGenerator[OpenHooks]:
     """The hooks of this server."""
-    yield OpenHooks(tuple(map(Hook, context.settings.hooks)), TrustedFiles(own_config_home(), BOOK))
+    yield OpenHooks(tuple(map(Hook, context.settings.hooks)), trusted_book(own_config_home()))

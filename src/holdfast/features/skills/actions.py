@@ -17,7 +17,7 @@ from holdfast.features.memory.client import MemoryCalls
 from holdfast.features.skills.bodies import SkillList, SkillShown
 from holdfast.features.skills.folders import BadSkill, parse_skill, read_folder, skill_folders
 from holdfast.features.skills.library import WORKSPACE_FOLDERS, TrustedSkills, TrustUnreadable
-from holdfast.safe_text import safe, safe_line
+from holdfast.safe_text import exact_line, safe, safe_line
 
 Flags: TypeAlias = Mapping[str, object]
 SKILLS = {"scope": "skills"}
@@ -87,7 +87,7 @@ def add(folder: Path) -> int:
         try:
             name = parse_skill(read_folder(one).text).name
         except BadSkill as error:
-            echo_error(f"holdfast: {one} wasn't added: {safe_line(str(error))}")
+            echo_error(f"holdfast: {exact_line(str(one))} wasn't added: {safe_line(str(error))}")
             failed = True
             continue
         into = own_config_home() / "skills" / name
@@ -109,19 +109,22 @@ def trust(folder: Path) -> int:
     if not found:
         echo_error(f"holdfast: {folder} has no skills")
         return FAILED
+    failed = False
     for one in dict.fromkeys(found):
         try:
             whole = read_folder(one)
             name = parse_skill(whole.text).name
             trusted.trust(one, whole.digest)
         except (BadSkill, TrustUnreadable, OSError) as error:
-            echo_error(f"holdfast: {one} wasn't trusted: {safe_line(str(error))}")
-            return FAILED
+            echo_error(f"holdfast: {exact_line(str(one))} wasn't trusted: {safe_line(str(error))}")
+            failed = True
+            continue
         files = "1 file" if len(whole.files) == 1 else f"{len(whole.files)} files"
         echo(f"Trusted {name} ({files}). If it changes, trust it again.")
-        if not any(place in one.resolve().as_posix() for place in WORKSPACE_FOLDERS):
-            echo_error(f"holdfast: {one} isn't used: a workspace's skills must be in {PLACES}")
-    return OK
+        if not any(f"/{place}/" in str(one.absolute()) for place in WORKSPACE_FOLDERS):
+            where = exact_line(str(one))
+            echo_error(f"holdfast: {where} isn't used: a workspace's skills must be in {PLACES}")
+    return FAILED if failed else OK
 
 
 def remove(flags: Flags, name: str) -> int:

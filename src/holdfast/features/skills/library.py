@@ -41,7 +41,7 @@ class TrustedSkills(TrustedFiles):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "trusted-skills.json")
+        super().__init__(folder, "trusted-skills.json", inside=WORKSPACE_FOLDERS)
 
     @override
     def trusts(self, file: Path, text: str) -> bool:
