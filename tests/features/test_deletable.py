@@ -50,6 +50,7 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.configured, feature.work, feature.health, feature.models, feature.metrics),
         *(feature.opened, feature.can_undo, feature.recover, feature.upkeep, feature.user_commands),
         *(feature.terminal_proposals, feature.authorize, feature.store, feature.peers),
+        feature.sessions_in_use,
     )
     several = (feature.frames, feature.routes, feature.owners, feature.commands)
     chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())

@@ -260,7 +260,7 @@ class UserCommands(Struct, frozen=True):
 
 
 class Upkeep(Struct, frozen=True):
-    """The data of sessions that a feature keeps outside the store, on this server."""
+    """What a feature, or the host, keeps of sessions outside the store, on this server."""
 
     forget: "Callable[[str], Awaitable[None]]"  # delete the data of a session that is being purged
     holds: "Callable[[str], bool]"  # whether there is data of the session; blocks
@@ -340,6 +340,10 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Its data of sessions outside the store: `(deps: RouteDeps) -> Upkeep | None`.
     upkeep: str = ""
+
+    # Sessions that it will write to again, so that retention keeps them:
+    # `async (deps: RouteDeps) -> Collection[str]`. Called when a session is old enough to be deleted.
+    sessions_in_use: str = ""
 
     # Named agents: `(opened: Any, choice: AgentChoice) -> RunSettings | None` returns the settings with
     # those of the agent, or None if there is no agent of this name. Raises UnusableAgent. Blocks.

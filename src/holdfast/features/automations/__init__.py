@@ -9,6 +9,7 @@ FEATURE = Feature(
     operations="operations:OPERATIONS",
     routes={"triggers": "routes:TriggerRoutes", "jobs": "jobs:JobRoutes", "hooks": "hooks:HookRoutes"},
     owners={"trigger": "owner:own"},
+    sessions_in_use="owner:sessions_in_use",
     tools="tool:tools",
     commands={"triggers": "commands:triggers_app"},
     doctor="doctor:held",

@@ -36,6 +36,7 @@ from holdfast.features.automations.steps import (
     schedule_of,
 )
 from holdfast.features.automations.values import (
+    TRIGGER,
     AfterRun,
     OnWebhook,
     TriggerSettings,
@@ -89,6 +90,17 @@ async def catch_up(journal: Reading, trigger_id: str, trigger: Trigger) -> None:
     while records := await journal.read(trigger_id, after=trigger.last_seq, limit=READ_MAX):
         for record in records:
             fold.apply(trigger, record.seq, record.event)
+
+
+async def sessions_in_use(deps: RouteDeps) -> set[str]:
+    """The sessions that triggers write to, or whose runs they wait for."""
+    found = set[str]()
+    for row in await deps.store.logs(TRIGGER):
+        trigger = await trigger_state(deps.store, row.session_id)
+        if trigger.can_fire and trigger.settings is not None:
+            when = trigger.settings.when
+            found |= {trigger.settings.session_id, when.session_id if isinstance(when, AfterRun) else ""}
+    return found - {""}
 
 
 def _note_key(trigger_id: str) -> str:

@@ -121,6 +121,15 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.settings is not None and 0 < self.settings.times <= self.runs
 
     @property
+    def can_fire(self) -> bool:
+        """Whether it can still fire by itself, at once or after a person resumes it."""
+        if self.settings is None or self.is_deleted:
+            return False
+        when = self.settings.when
+        is_over = self.is_done or (isinstance(when, AtTime) and when.at_ms <= self.cursor_ms)
+        return not is_over or bool(self.pending or self.unanswered or self.due_fires)
+
+    @property
     def due_fires(self) -> list[TriggerFire]:
         """Fires that are not in their session's log, as far as this log knows."""
         return [fire for fire in self.fires.values() if fire.state == "due"]

@@ -8,6 +8,7 @@ FEATURE = Feature(
     operations="http.operations:OPERATIONS",
     routes={"channels": "http.routes:ChannelRoutes"},
     configured="configured:configured_channels",
+    sessions_in_use="http.folds:sessions_in_use",
     work="configured:run_channels",
     health="http.routes:health",
     commands={"channels": "cli.commands:channels_app", "send": "cli.commands:send"},

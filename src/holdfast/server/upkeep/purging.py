@@ -9,13 +9,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast import events as e
 from holdfast.catalog import FEATURES
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.index import RunQuery
-from holdfast.interfaces.journal import IfSessionKnown, JournalError, StoreDamaged
+from holdfast.interfaces.journal import (
+    Declined,
+    IfRunsOpenBelow,
+    IfSessionKnown,
+    JournalError,
+    StoreDamaged,
+)
 from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 from holdfast.tools.offload import offload
@@ -107,6 +115,7 @@ class Purges:
         left_s = {row.session_id: self._left_s(row, now_ms) for row in found}
         deletions = {(row.session_id, row.purge_at_ms) for row in found}
         self._due_s = {one: due_s for one, due_s in self._due_s.items() if one in deletions}
+        found = await self._unused(found)
         rows = sorted(found, key=lambda row: left_s[row.session_id] <= 0)
         failed: list[BaseException] = []
         for first in range(0, len(rows), AT_ONCE):
@@ -136,17 +145,59 @@ class Purges:
         return self._due_s.setdefault((row.session_id, row.purge_at_ms), steady_s + said_s) - steady_s
 
     async def _see_to(self, row: SessionRow, *, is_due: bool) -> None:
-        if is_due and not row.purge_at_ms and await self._has_open_run(row.session_id):
-            return
         if is_due:
-            await self._purge(row)
+            deleted = row if row.purge_at_ms else await self._deleted(row)
+            if deleted is not None:
+                await self._purge(deleted)
         elif await self._is_still(row):
             # The server may have crashed between the deletion and stopping the runs.
             await self.stop_runs(row.session_id)
 
-    async def _has_open_run(self, session_id: str) -> bool:
+    async def _unused(self, found: Sequence[SessionRow]) -> Sequence[SessionRow]:
+        """Leave out old sessions that a feature writes to again; deleted ones are purged all the same."""
+        deleted = [row for row in found if row.purge_at_ms]
+        if len(deleted) == len(found):
+            return deleted
+        in_use = set[str]()
+        try:
+            for one in FEATURES.values():
+                if one.sessions_in_use:
+                    ask = await asyncio.to_thread(one.part, one.sessions_in_use)
+                    in_use.update(await ask(self._deps))
+        except (StoreDamaged, UnreadableEvent, IllegalEvent) as error:
+            _log.warning("no old session is deleted, because a log that may name it is damaged: %s", error)
+            return deleted
+        return [row for row in found if row.purge_at_ms or row.session_id not in in_use]
+
+    async def _deleted(self, old: SessionRow) -> SessionRow | None:
+        """Delete an old session unless it is used again or works; its row, or None if it stays.
+
+        The deletion is recorded first, so that its sub-agents go too, even after a crash.
+        """
+        session_id, now_ms = old.session_id, self._deps.clock.now_ms()
+        if not await self._is_still(old) or await self._works(session_id):
+            return None
+        event = e.SessionDeleted(at_ms=now_ms, purge_at_ms=now_ms)
+        is_idle = [IfSessionKnown(), IfRunsOpenBelow(1)]
+        result = await self._deps.store.append(session_id, [event], when=is_idle)
+        if isinstance(result, Declined):
+            return None
+        deleted = replace(old, purge_at_ms=now_ms)
+        if await self._is_still(deleted):
+            return deleted
+        # A run began and ended since the row was read.
+        await self._deps.store.append(session_id, [e.SessionRestored(at_ms=now_ms)])
+        return None
+
+    async def _works(self, session_id: str) -> bool:
+        """Whether the session or one of its sub-agents has an open run, or something to deliver."""
         found = await self._deps.store.listed(session_id)
-        return found is not None and found.open_runs > 0
+        if found is not None and (found.open_runs or found.row.steers):
+            return True
+        for child_id in await self.children(session_id):
+            if await self._works(child_id):
+                return True
+        return False
 
     async def stop_runs(self, session_id: str) -> None:
         """Stop every run of a deleted session, and delete its sub-agents."""

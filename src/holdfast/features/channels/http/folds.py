@@ -1,9 +1,14 @@
 """The states of channels, kept up to date from their logs for everyone who asks."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from holdfast.features.channels.state import ChannelState, apply_to_channel
 from holdfast.interfaces.journal import Reading
+from holdfast.values import CHANNEL
+
+if TYPE_CHECKING:
+    from holdfast.server.deps import RouteDeps
 
 READ_AT_ONCE = 500
 
@@ -25,3 +30,12 @@ class ChannelFolds:
                 after = records[-1].seq
                 self._folds[log_id] = (state, after)
             return state
+
+
+async def sessions_in_use(deps: "RouteDeps") -> set[str]:
+    """The sessions that chats have now, and those of which a chat awaits an answer."""
+    folds, found = deps.singleton(ChannelFolds), set[str]()
+    for row in await deps.store.logs(CHANNEL):
+        state = await folds.state(deps.store, row.session_id)
+        found.update(state.sessions.values(), (one.session_id for one in state.awaited.values()))
+    return found
