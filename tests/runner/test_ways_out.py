@@ -188,12 +188,15 @@ async def kill_and_restart(folder: Path, sandbox: str) -> list[str]:
             seen = await server.events(run_id)
             (job,) = await asyncio.to_thread(lambda: list(folder.glob("data/background/*.state")))
             is_adopted = b'"ended":true' not in await asyncio.to_thread(job.read_bytes)
-            left = await end_all(work)
+            left = [one.name for one in await asyncio.to_thread(living_in, work)]
+            session_id = (await server.call("GET", f"/v1/runs/{run_id}"))[1]["session_id"]
+            await server.call("DELETE", f"/api/sessions/{session_id}?now=true")
+            assert await end_all(work) == [], f"{sandbox}: they end with their session"
     assert is_adopted, sandbox
     endings = [frame.data["ending"] for frame in seen if frame.data["type"] == "tool.ended"]
     assert endings == ["detached", "unknown"], sandbox
     assert seen[-1].data["outcome"] == "completed", sandbox
-    return [one.name for one in left]
+    return left
 
 
 async def test_a_single_run_after_a_crash_ends_what_other_runs_left(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ async def open_parts(
             unattended=settings.approvals.permission_mode == "unattended",
             opening=tools.opening,
             sandbox=partial(_sandbox_shown, settings, tools.opening),
-            jobs=SessionJobs(processes.all, processes.read, processes.stop),
+            jobs=SessionJobs(processes.all, processes.read, processes.stop, processes.upkeep(store)),
         )
 
 
@@ -381,6 +381,7 @@ def _options(
         jobs=parts.jobs.all,
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,
+        upkeep=parts.jobs.upkeep,
         features={
             one.name: one.part(one.configured)(settings) if one.configured else section
             for one in FEATURES.values()

@@ -35,6 +35,7 @@ from holdfast.targets import Target
 from holdfast.values import CallPurpose
 
 if TYPE_CHECKING:
+    from holdfast.interfaces.feature import Upkeep
     from holdfast.models.http import ModelHttp
 
 TRY_S = 25.0  # below the time after which browsers and proxies give up on a response
@@ -56,6 +57,7 @@ class SessionJobs(Struct, frozen=True):
     all: Callable[[str], Sequence[BackgroundJobShown]] = _no_jobs
     read: Callable[[str, str], Awaitable[BackgroundOutput | None]] = _no_job
     stop: Callable[[str, str], Awaitable[BackgroundOutput | None]] = _no_job
+    upkeep: "Upkeep | None" = None  # ends those of purged sessions
 
 
 def _model_http() -> "ModelHttp":

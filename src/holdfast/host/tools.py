@@ -17,7 +17,8 @@ from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.opening import Opening
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.feature import SessionTools, ToolsContext
+from holdfast.interfaces.feature import SessionTools, ToolsContext, Upkeep
+from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
@@ -178,6 +179,7 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
 
 
 OUTPUT_BYTES_MAX = 64 * 1024
+LEFTOVERS_S = 3600.0  # how often to look for processes whose session is gone
 
 
 class SessionProcesses:
@@ -202,6 +204,24 @@ class SessionProcesses:
             return None
         await self._background.kill(job)
         return await self._with_output(job)
+
+    def upkeep(self, store: Store) -> Upkeep:
+        """Ends processes with the purge of their session, and looks for those that outlived theirs."""
+        background = self._background
+
+        async def collect() -> float:
+            for session_id in background.session_ids():
+                if await store.session(session_id) is None:
+                    await background.forget(session_id)
+            return LEFTOVERS_S
+
+        async def drop_purged() -> None:
+            """`collect` does it, at the start too."""
+
+        def holds(session_id: str) -> bool:
+            return session_id in background.session_ids()
+
+        return Upkeep(background.forget, holds, drop_purged, collect)
 
     async def _with_output(self, job: BackgroundJob) -> BackgroundOutput:
         since = max(job.output_bytes - OUTPUT_BYTES_MAX, 0)

@@ -16,6 +16,7 @@ from holdfast.targets import Target
 from holdfast.values import OPENAI, RELAY, ApprovalMode
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
+    from holdfast.interfaces.feature import Upkeep
     from holdfast.models.call_deps import CallDeps
     from holdfast.server.image_urls import ImageUrls
 
@@ -137,6 +138,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     jobs: DescribeJobs = _no_jobs  # the background processes of a session
     read_job: ReadJob = _no_job
     stop_job: ReadJob = _no_job  # returns when it is dead
+    upkeep: "Upkeep | None" = None  # ends the background processes of purged sessions
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
     features: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what the settings say about each
     page: Mapping[str, bytes | Path] = field(default_factory=dict[str, bytes | Path])  # see read_page

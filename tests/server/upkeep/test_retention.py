@@ -13,13 +13,16 @@ from holdfast.features.automations.events import TriggerCreated
 from holdfast.features.automations.values import TRIGGER, AfterRun, AtTime, EveryTimes, TriggerSettings
 from holdfast.features.channels.events import ChannelChatBound
 from holdfast.features.delegation.tools import child_tools
+from holdfast.host.tools import SessionProcesses
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.tools.shell.background import Background
 from holdfast.values import CHANNEL
 from server.upkeep.test_purging import Counting, OneIsBad
 from serving import Served, Setting, limited, served, target_of
+from tools.calls import QUICK, shell
 
 Kind = TypeVar("Kind", bound=e.Event)
 DAY_MS = 86_400_000
@@ -147,4 +150,41 @@ async def test_old_sessions_stay_while_a_log_that_may_name_them_cannot_be_read()
     async with ChaosServer() as chaos, served(target_of(chaos), store=store, setting=setting):
         assert [records async for records in followed] == []
     assert sorted(store.disk.logs) == ["bad", "old"]
+    await store.close()
+
+
+async def test_background_processes_end_when_their_session_is_purged(tmp_path: Path) -> None:
+    """P5, P11: also at the next start, if the session went without them; those of others continue."""
+    store, folder = Counting(), tmp_path / "jobs"
+
+    def on(background: Background) -> Setting:
+        setting = Setting(store=store, tools=(shell(background),), workspace=tmp_path)
+        upkeep = SessionProcesses(background).upkeep(store)
+        return replace(setting, options=replace(setting.options, upkeep=upkeep))
+
+    call = CallTool("shell", {"command": "sleep 271", "background": True})
+    background = Background(folder, now_ms=lambda: 1, kill_patience=QUICK)
+    async with (
+        ChaosServer(*([[call], [Say("started")]] * 3)) as chaos,
+        served(target_of(chaos), setting=on(background)) as server,
+    ):
+        for session_id in ("now", "left", "kept"):
+            await server.ended(await server.start(session_id=session_id))
+        (gone,) = background.jobs("now")
+        (left,) = background.jobs("left")
+        assert (await server.call("DELETE", "/api/sessions/now?now=true")).status == 200
+        assert (gone.running, background.jobs("now")) == (False, [])
+        assert not list(folder.glob(f"{gone.state.job_id}.*"))
+        assert left.running
+    await background.close()
+    assert await store.purge("left")  # as by another server, while this one is away
+    background = Background(folder, now_ms=lambda: 1, kill_patience=QUICK)
+    adopted = {job.state.session_id: job for job in await background.adopt()}
+    assert [job.running for job in adopted.values()] == [True, True]
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=on(background)):
+        await adopted["left"].ended
+        assert not adopted["left"].running
+        assert adopted["kept"].running
+    await background.kill(adopted["kept"])
+    await background.close()
     await store.close()

@@ -57,15 +57,16 @@ class Purges:
         self._sweep_at_s = 0.0
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
         made = [one.part(one.upkeep)(deps) for one in FEATURES.values() if one.upkeep]
-        self.of_features: Sequence[Upkeep] = tuple(upkeep for upkeep in made if upkeep is not None)
+        found = (deps.options.upkeep, *made)
+        self.upkeeps: Sequence[Upkeep] = tuple(upkeep for upkeep in found if upkeep is not None)
 
     def look_again(self) -> None:
         """Wake the task: something was deleted."""
         self._wanted.set()
 
-    async def forget_in_features(self, session_id: str) -> None:
-        """Delete what the features keep of a session outside the store."""
-        for upkeep in self.of_features:
+    async def forget_outside(self, session_id: str) -> None:
+        """Delete the data of a session outside the store, and end its background processes."""
+        for upkeep in self.upkeeps:
             await upkeep.forget(session_id)
         self.look_again()
 
@@ -73,7 +74,7 @@ class Purges:
         """Purge what is due, then sleep until something else is."""
         while True:
             self._wanted.clear()
-            works = (self._purge_due, self._sweep_due, *(upkeep.collect for upkeep in self.of_features))
+            works = (self._purge_due, self._sweep_due, *(upkeep.collect for upkeep in self.upkeeps))
             wait_s = min([await self._tried(work) for work in works])
             try:
                 async with asyncio.timeout(wait_s):
@@ -251,7 +252,7 @@ class Purges:
         end = LogEnd(known.epoch, await store.last_seq(session_id))
         if await self._is_still(known):
             # Before the log: after a crash in between, the purge is retried.
-            await self.forget_in_features(session_id)
+            await self.forget_outside(session_id)
             await store.purge(session_id, only=end, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:
@@ -292,7 +293,7 @@ class ForeignPurges:
         if not store.node.name:
             return
         changes = store.changes()
-        for upkeep in self._purges.of_features:
+        for upkeep in self._purges.upkeeps:
             await upkeep.drop_purged()
         self._purges.look_again()
         async for ids in changes:
@@ -306,7 +307,7 @@ class ForeignPurges:
 
     async def _kept(self, session_ids: Sequence[str]) -> list[str]:
         """Return the sessions that this server has data of but doesn't run."""
-        supervisor, upkeeps = self._deps.supervisor, self._purges.of_features
+        supervisor, upkeeps = self._deps.supervisor, self._purges.upkeeps
         idle = [id_ for id_ in session_ids if not supervisor.is_busy(id_)]
 
         def kept() -> list[str]:
@@ -320,7 +321,7 @@ class ForeignPurges:
         deps.folds.forget()
         deps.supervisor.forget(session_id)
         deps.marks.forget(session_id)
-        await self._purges.forget_in_features(session_id)
+        await self._purges.forget_outside(session_id)
 
 
 THINNING_LOOK_S = 6 * 3600.0  # how often to look through all sessions

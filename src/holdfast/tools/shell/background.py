@@ -6,6 +6,7 @@ until a server reads again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
@@ -26,6 +27,8 @@ from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
 
 if TYPE_CHECKING:
     from holdfast.tools.shell.confined_run import ConfinedRun
+
+_log = logging.getLogger(__name__)
 
 JOBS_MAX = 100  # of one session
 IN_ALL_SESSIONS_MAX = 400
@@ -150,6 +153,22 @@ class Background:
         """End the job and everything it started; it stays listed."""
         job.end_it()
         await join(job.ended, within_s=self._linger_s)
+
+    def session_ids(self) -> set[str]:
+        """The sessions that have jobs, running or not; safe to call from any thread."""
+        return {job.state.session_id for job in list(self._jobs.values())}
+
+    async def forget(self, session_id: str) -> None:
+        """End the session's jobs and everything they started, and remove their files."""
+        jobs = self.jobs(session_id)
+        for job in jobs:
+            job.end_it()
+        for job in jobs:
+            await join(job.ended, within_s=self._linger_s)
+            if alive := job.state.survivors or ("its process" if job.running else ""):
+                _log.warning("%s of session %s is still alive: %s", job.state.job_id, session_id, alive)
+        # What still runs stays known, for the next attempt.
+        await self._forget(*(job for job in jobs if not job.running))
 
     async def adopt(self) -> list[BackgroundJob]:
         """Find the jobs of an earlier server in the folder, and watch those that are alive."""
