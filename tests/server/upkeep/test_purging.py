@@ -11,12 +11,13 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.index import RunQuery
-from holdfast.interfaces.journal import JournalError, Record, StoreDamaged, StoreFailed, StoreLocked
+from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart, LogEnd
+from server.upkeep.purged_stores import Counting, OneIsBad
 from serving import PATIENT, Setting, limited, served, target_of
 from stores import MemoryStore
 from tables import for_each_row
@@ -144,36 +145,6 @@ async def test_a_response_goes_with_its_session_and_comes_back_with_it() -> None
         assert (await server.get(f"/v1/responses/{first['id']}"))[0] == 200
 
 
-class OneIsBad(MemoryStore):
-    """One session's log cannot be read, or it cannot be removed; `are_gone` is set when all others are."""
-
-    def __init__(self, *, unread: Exception | None = None, unremoved: Exception | None = None) -> None:
-        self.disk = MemoryDisk()
-        super().__init__(self.disk)
-        self.unread, self.unremoved = unread, unremoved
-        self.are_gone = asyncio.Event()
-
-    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        if self.unread is not None and session_id == "bad":
-            raise self.unread
-        return await super().read(session_id, after=after, limit=limit)
-
-    async def purge(
-        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
-    ) -> bool:
-        if self.unremoved is not None and session_id == "bad":
-            raise self.unremoved
-        gone = await super().purge(session_id, only=only, then=then)
-        if self.disk.logs.keys() <= ({"bad"} if self.unremoved else set()):
-            self.are_gone.set()
-        return gone
-
-    async def put_run(self, session_id: str, *ends: e.Input) -> None:
-        said = e.MessageAccepted(at_ms=1, message_id="m", text="hi")
-        queued = e.RunQueued(at_ms=1, run_id=f"run_{session_id}", message_id="m")
-        await self.append(session_id, [e.SessionCreated(at_ms=1, epoch="e"), said, queued, *ends])
-
-
 @for_each_row(
     "unread",
     [
@@ -212,31 +183,6 @@ async def test_a_session_that_cannot_be_purged_now_holds_up_no_other(unremoved: 
         await server.call("DELETE", "/api/sessions/s?now=true")
         await store.are_gone.wait()
         assert (await server.get("/api/sessions/s"))[0] == 404
-
-
-class Counting(MemoryStore):
-    """Counts how often deleted sessions and blobs are looked through."""
-
-    def __init__(self, disk: MemoryDisk | None = None) -> None:
-        super().__init__(disk)
-        self.looks: list[str] = []
-        self.has_looked = asyncio.Event()
-
-    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        self.looks.append("sessions")
-        self.has_looked.set()
-        return await super().sessions_to_purge(source=source, before_ms=before_ms)
-
-    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        swept = await super().sweep_blobs(unnamed_for_s=unnamed_for_s)
-        self.looks.append("blobs")
-        self.has_looked.set()
-        return swept
-
-    async def until(self, look: str, count: int) -> None:
-        while self.looks.count(look) < count:
-            self.has_looked.clear()
-            await self.has_looked.wait()
 
 
 async def test_bytes_that_no_event_came_to_name_are_gone_after_a_start_a_week_later() -> None:

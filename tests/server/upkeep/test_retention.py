@@ -20,7 +20,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.shell.background import Background
 from holdfast.values import CHANNEL
-from server.upkeep.test_purging import Counting, OneIsBad
+from server.upkeep.purged_stores import Counting, OneIsBad
 from serving import Served, Setting, limited, served, target_of
 from tools.calls import QUICK, shell
 

@@ -122,7 +122,7 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def can_fire(self) -> bool:
-        """Whether it can still fire by itself, at once or after a person resumes it."""
+        """Whether it can still fire, now or after a person resumes it."""
         if self.settings is None or self.is_deleted:
             return False
         when = self.settings.when
