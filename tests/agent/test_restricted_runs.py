@@ -7,14 +7,22 @@ import msgspec
 import pytest
 
 from agent.world import Effect, asks_about, ending, process, send, tool_ends
+from features.memory.world import memory_tools, of_user, opened, typed
 from holdfast import events as e
 from holdfast.agent.calls import NO_SANDBOX, OFFLINE
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
+from holdfast.features.plans.events import PlanUpdated
+from holdfast.features.plans.run import FinishGoal, UpdatePlan
+from holdfast.policy.approval_rules import ApprovalRule
+from holdfast.policy.verdicts import RuleVerdict
+from holdfast.runner.asks import ApprovalVerdict, QuestionAnswer
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.values import PlanStep
+from stores import MemoryStore
 
 
 def offered(request: SeenRequest) -> list[str]:
@@ -53,6 +61,71 @@ async def test_an_unattended_run_is_refused_what_would_be_asked_and_its_question
     assert [end.ending for end in tool_ends(log)][:2] == ["no_approver", "finished"]
     assert not tool_ends(log)[2].ok
     assert ending(log).outcome == "completed"
+
+
+STEPS = {"steps": [{"text": "write", "state": "pending"}]}
+SKILL = {"name": "notes", "description": "Notes", "body": "Write them.", "reason": "often needed"}
+# The agent loop carries these out.
+IN_LOOP = (
+    CallTool("ask_user", {"text": "Which?"}),
+    CallTool("update_plan", STEPS),
+    CallTool("finish_goal", {"outcome": "blocked", "summary": "Stuck.", "evidence": []}),
+    CallTool("propose_skill", SKILL),
+    CallTool("remember", {"about": "user", "text": "likes tea", "reason": "for breakfast"}),
+)
+
+
+@pytest.mark.parametrize("verdict", ["deny", "ask"])
+async def test_a_rule_applies_to_the_tools_that_the_loop_carries_out(verdict: RuleVerdict) -> None:
+    """P13, P8: called directly or through call_tool."""
+    store = MemoryStore()
+    rules = tuple(ApprovalRule(verdict, one.name) for one in IN_LOOP)
+    through = [CallTool("call_tool", {"name": one.name, "arguments": one.args}) for one in IN_LOOP]
+    async with (
+        ChaosServer([*IN_LOOP, *through], [Say("done")]) as chaos,
+        process(
+            chaos,
+            *(UpdatePlan(), FinishGoal(), *memory_tools(store)),
+            judge=ConfiguredJudge(rules=rules, home=Path("/nowhere")),
+            store=store,
+            features=opened(store, "auto"),
+        ) as world,
+    ):
+        await typed(world, "hi")
+        if verdict == "ask":
+            for times in range(1, 2 * len(IN_LOOP) + 1):
+                log = await world.until("s", e.ApprovalAsked, times=times)
+                last = [one.event for one in log if isinstance(one.event, e.ApprovalAsked)][-1]
+                await world.inbox.answer(last.approval_id, ApprovalVerdict("deny"))
+        log = await world.until("s", e.RunEnded)
+        memory = await of_user(store)
+    assert [end.ending for end in tool_ends(log)] == ["denied"] * 2 * len(IN_LOOP)
+    assert not any(isinstance(record.event, e.QuestionAsked | PlanUpdated) for record in log)
+    assert (memory.document, memory.proposals) == ("", {})
+
+
+async def test_an_approval_that_a_rule_requires_is_not_the_answer_to_a_question() -> None:
+    """P8: the question is asked once it may be, and a changed plan is stored as it was approved."""
+    rules = (ApprovalRule("ask", "ask_user"), ApprovalRule("ask", "update_plan"))
+    changed = (PlanStep(text="read first", state="pending"),)
+    async with (
+        ChaosServer(list(IN_LOOP[:2]), [Say("done")]) as chaos,
+        process(chaos, UpdatePlan(), judge=ConfiguredJudge(rules=rules, home=Path("/nowhere"))) as world,
+    ):
+        await send(world)
+        for times, verdict in ((1, ApprovalVerdict("once")), (2, ApprovalVerdict("once", steps=changed))):
+            log = await world.until("s", e.ApprovalAsked, times=times)
+            last = [one.event for one in log if isinstance(one.event, e.ApprovalAsked)][-1]
+            await world.inbox.answer(last.approval_id, verdict)
+            if times == 1:
+                log = await world.until("s", e.QuestionAsked)
+                asked = log[-1].event
+                assert isinstance(asked, e.QuestionAsked)
+                await world.inbox.answer(asked.question_id, QuestionAnswer("blue"))
+        log = await world.until("s", e.RunEnded)
+    assert [end.ok for end in tool_ends(log)] == [True, True]
+    assert "blue" in tool_ends(log)[0].result
+    assert [one.event.steps for one in log if isinstance(one.event, PlanUpdated)] == [changed]
 
 
 @pytest.mark.parametrize(("unattended", "is_written"), [(True, False), (False, True)])

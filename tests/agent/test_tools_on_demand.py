@@ -168,10 +168,19 @@ async def outcome(world: World, session_id: str, work: Path) -> tuple[object, ..
 async def test_bad_inner_arguments_get_an_error_that_lists_what_is_allowed() -> None:
     """P12."""
     kill = ShellKill.__new__(ShellKill)
-    script = [[call("shell_kill", {"job": "x"})], [CallTool(CALL_TOOL, {"tool": "x"})], [Say("done")]]
-    async with ChaosServer(*script) as chaos, process(chaos, kill) as world:
+    script = [[call("shell_kill", {"job": "x"})], [CallTool(CALL_TOOL, {"tool": "x"})]]
+    nested = call(CALL_TOOL, {"name": "shell_kill", "arguments": {"job_id": "x"}})
+    judge = ConfiguredJudge(mode="unattended", home=Path("/nowhere"))
+    async with (
+        ChaosServer(*script, [nested], [Say("done")]) as chaos,
+        process(chaos, kill, judge=judge) as world,
+    ):
         await send(world)
-        inner, outer = tool_ends(await world.until("s", e.RunEnded))
+        inner, outer, twice = tool_ends(await world.until("s", e.RunEnded))
+    assert (twice.ending, f"{CALL_TOOL} only calls tools that {FIND_TOOLS} returns" in twice.result) == (
+        "not_started",
+        True,
+    )
     assert "Expected: job_id (string of at least 1 characters)" in inner.result
     assert "Expected: name (string of at least 1 characters); arguments (object, optional)" in outer.result
 

@@ -1,12 +1,13 @@
 """Configured rules and given grants: what each covers, and what it never does."""
 
+import posixpath
 from collections.abc import Mapping
 
 from holdfast.policy.approval_rules import ApprovalRule, BadRule, rule_from
 from holdfast.policy.approvals import choices_for, judge, rule_for
 from holdfast.policy.grants import describe
-from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
-from holdfast.values import Action, GrantRule
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
+from holdfast.values import Action, ApprovalMode, GrantRule
 from policy.approval_world import WORKSPACE, policy, rule_made_for, shell, verdict
 
 ALL_CHOICES = ("once", "session", "always", "deny")
@@ -89,6 +90,53 @@ def test_a_rule_with_paths_covers_what_stays_there() -> None:
     assert isinstance(verdict("touch /srv/job/a > build/b", anywhere), Allow)
     assert isinstance(verdict("touch /srv/job/a > c", anywhere), NeedsApproval)
     assert isinstance(verdict("make", anywhere), NeedsApproval)
+
+
+def test_a_folder_in_a_rule_covers_no_secret_or_auto_run_file_but_the_file_itself_does() -> None:
+    """P13: also outside the workspace, for every file tool, in every mode that can ask."""
+    other = "/home/u/other"
+    kept = (
+        ".git/hooks/pre-commit",
+        "AGENTS.md",
+        ".env",
+        ".holdfast/hooks.toml",
+        ".vscode/tasks.json",
+        "HEAD",
+    )
+    writes = [
+        (tool, f"{place}/{name}")
+        for tool in ("write_file", "edit_file", "apply_patch")
+        for place in (WORKSPACE, f"{WORKSPACE}/src", other)
+        for name in kept
+    ]
+    modes: tuple[tuple[ApprovalMode, type[Verdict]], ...] = (
+        ("ask", NeedsApproval),
+        ("edits", NeedsApproval),
+        ("unattended", Deny),
+    )
+    reads = [(tool, f"{place}/.env") for tool in ("read_file", "send_file") for place in (WORKSPACE, other)]
+    for tool, path in (*writes, *reads):
+        action = Action(tool=tool, summary="", paths=(path,))
+        for name in (tool, "*"):
+            folders = ApprovalRule("allow", name, paths=(WORKSPACE, other, posixpath.dirname(path)))
+            for mode, expected in modes:
+                assert type(judge(action, policy(folders, mode=mode))) is expected, (tool, path, name, mode)
+            itself = ApprovalRule("allow", name, paths=(path,))
+            assert isinstance(judge(action, policy(itself, mode="unattended")), Allow), (tool, path, name)
+    for path in (f"{WORKSPACE}/src/a.py", f"{other}/a.py"):
+        ordinary = Action(tool="write_file", summary="", paths=(path,))
+        rule = ApprovalRule("allow", "write_file", paths=(WORKSPACE, other))
+        assert isinstance(judge(ordinary, policy(rule, mode="unattended")), Allow), path
+    both = Action(tool="apply_patch", summary="", paths=(f"{WORKSPACE}/src/a.py", f"{WORKSPACE}/AGENTS.md"))
+    named_one = ApprovalRule("allow", "apply_patch", paths=(WORKSPACE, f"{WORKSPACE}/src/a.py"))
+    assert isinstance(judge(both, policy(named_one)), NeedsApproval)
+    for command in ("cat .env", "echo x > AGENTS.md", f"echo x > {other}/.git/hooks/x"):
+        folders = ApprovalRule("allow", "shell", paths=(WORKSPACE, other))
+        assert isinstance(verdict(command, folders), NeedsApproval), command
+    secrets = Action(tool="search_files", summary="", paths=(f"{WORKSPACE}/.ssh",))
+    assert isinstance(
+        judge(secrets, policy(ApprovalRule("allow", "*", paths=(f"{WORKSPACE}/.ssh",)))), NeedsApproval
+    )
 
 
 def test_a_rule_for_the_shell_as_a_whole_covers_all_but_what_cannot_be_read_and_what_is_always_denied() -> (

@@ -173,13 +173,13 @@ def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(roo
     assert commands(root, *THROUGH_LINKS) == dict.fromkeys(THROUGH_LINKS, NeedsApproval)
 
 
-def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
-    action = shell(root, "tar xf a.tar")
-    rule = ApprovalRule("allow", "shell", argv=("tar", "xf", "a.tar"))
-    assert isinstance(judged(root, action, rule), NeedsApproval)
-    assert isinstance(judged(root, action, replace(rule, paths=(str(root),))), Allow)
-    short = ApprovalRule("allow", "shell", argv=("tar",), paths=(str(root),))
-    assert isinstance(judged(root, action, short), NeedsApproval)
+def test_a_rule_for_a_command_does_not_cover_them_with_its_folder_either(root: Path) -> None:
+    for command in ("tar xf a.tar", "cp src/main.py AGENTS.md", "mv evil other"):
+        action = shell(root, command)
+        rule = ApprovalRule("allow", "shell", argv=tuple(command.split()))
+        for each in (rule, replace(rule, paths=(str(root),)), replace(rule, argv=(), paths=(str(root),))):
+            assert isinstance(judged(root, action, each), NeedsApproval), (command, each)
+        assert isinstance(judged(root, action, ApprovalRule("allow", "shell")), Allow), command
 
 
 def test_a_rule_for_an_edit_in_place_does_not_cover_a_backup_that_acts_later(root: Path) -> None:

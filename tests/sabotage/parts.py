@@ -272,6 +272,23 @@ async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Poli
     assert isinstance(decide(action, policy), NeedsApproval)
 
 
+def covers_whole_folders(action: Action, policy: Policy) -> Verdict:
+    """Takes a rule for a folder for one that names each file in it."""
+    rules = tuple(replace(rule, paths=(*rule.paths, *action.paths)) for rule in policy.rules)
+    return judge(action, replace(policy, rules=rules))
+
+
+async def check_a_rule_for_a_folder_covers_no_file_that_acts_later(
+    decide: Callable[[Action, Policy], Verdict],
+) -> None:
+    """P13: whoever allows writes to a folder has not allowed hooks, instructions or secrets in it."""
+    facts = PathFacts("/home/u/work", "/home/u", (), normpath)
+    policy = Policy(facts, rules=(ApprovalRule("allow", "write_file", paths=("/home/u/work",)),))
+    for name in (".git/hooks/pre-commit", "AGENTS.md", ".env"):
+        action = Action(tool="write_file", summary="", paths=(f"/home/u/work/{name}",))
+        assert isinstance(decide(action, policy), NeedsApproval), name
+
+
 def similar_by_name(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> Verdict:
     """Looks at the program and subcommand that a grant names, and at no further word."""
     (grant,) = grants
@@ -500,6 +517,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
+    Sabotage("P13", check_a_rule_for_a_folder_covers_no_file_that_acts_later, judge, covers_whole_folders),
     Sabotage("P8", check_a_grant_for_similar_commands_covers_no_other_place, judge, similar_by_name),
     Sabotage("P8", check_a_grant_does_not_cover_a_tool_that_changed, judge, known_by_name),
     Sabotage("P8", check_silence_accepts_no_form, OpenCall, TakesSilenceForYes),

@@ -34,10 +34,12 @@ class Asks:
         self._until_s: dict[str, float] = {}  # the latest end of each ask on the steady clock
         self._taken: set[str] = set()  # questions that somebody here waits for, or has the answer to
 
-    def earlier(self, tool_call_id: str) -> AskStatus | None:
-        """Return the newest request about this tool call, open or resolved."""
-        asks = self._view.run(self._log.run_id).asks.values()
-        return next((ask for ask in reversed(list(asks)) if tool_call_id in calls_of(ask.asked)), None)
+    def earlier(
+        self, tool_call_id: str, kind: type[e.ApprovalAsked | e.ClientToolsAsked] = e.ApprovalAsked
+    ) -> AskStatus | None:
+        """Return the newest request of this kind about this tool call, open or resolved."""
+        asks = [ask for ask in self._view.run(self._log.run_id).asks.values() if isinstance(ask.asked, kind)]
+        return next((ask for ask in reversed(asks) if tool_call_id in calls_of(ask.asked)), None)
 
     def ask_about(
         self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
@@ -106,7 +108,7 @@ class Asks:
 
     async def client_results(self, tool_call_ids: tuple[str, ...]) -> AskStatus:
         """Have the client run these tool calls, and wait for the results."""
-        ask = self.earlier(tool_call_ids[0])
+        ask = self.earlier(tool_call_ids[0], e.ClientToolsAsked)
         if ask is None:
             client_tools_id = new_client_tools_id()
             self._until_s[client_tools_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s

@@ -208,12 +208,13 @@ class ToolCalls:
             return ToolResult(text, ok=False, ending="unknown")
         try:
             insist_on_arguments(tool, asked.args)
-            if (in_loop := self._in_loop_tool(asked.name)) is not None:
-                return await run_hooks.narrow(self._context, asked) or await in_loop(asked)
-            if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
+            in_loop = self._in_loop_tool(asked.name)
+            decide = self._not_allowed if in_loop is None else self._not_allowed_in_loop
+            if call.started is None and (refused := await decide(asked, tool)) is not None:
                 return refused
-            denied = await run_hooks.narrow(self._context, asked)
-            return denied or await self._run(call, tool, ordinal=ordinal)
+            if (denied := await run_hooks.narrow(self._context, asked)) is not None:
+                return denied
+            return await (self._run(call, tool, ordinal=ordinal) if in_loop is None else in_loop(asked))
         except (BadArguments, WorkspaceMoved) as error:
             return _not_run(str(error))
 
@@ -251,9 +252,7 @@ class ToolCalls:
         for call, tool in calls:
             asked = call.asked
             is_in_loop = self._in_loop_tool(asked.name) is not None
-            if tool is None or is_in_loop or asked.bad_args or call.started is not None:
-                continue
-            if self._kept_back(tool):
+            if tool is None or is_in_loop or asked.bad_args or call.started or self._kept_back(tool):
                 continue
             try:
                 insist_on_arguments(tool, asked.args)
@@ -301,6 +300,13 @@ class ToolCalls:
             ask = await self._ask(
                 asked, replace(judged, verdict=dataclasses.replace(verdict, findings=findings))
             )
+
+    async def _not_allowed_in_loop(self, asked: e.ToolAsked, tool: Tool) -> ToolResult | None:
+        """As `_not_allowed`. Before a crash, the tool itself may have asked a person: that's no approval."""
+        if asked.name == FIND_TOOLS:  # no rule can name it
+            return None
+        judged = await self._judged(asked, tool, self._mode)
+        return None if isinstance(judged.verdict, Allow) else await self._not_allowed(asked, tool)
 
     async def _is_undoable(self, asked: e.ToolAsked, judged: "Judged") -> bool:
         """Whether the files are stored, if that's why the mode allows the action."""

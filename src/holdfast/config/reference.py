@@ -55,6 +55,10 @@ and so on) and of `cp`, `mv`, `rm`, `mkdir`, `make`, `npm`, `pnpm`, `yarn`, `car
 subcommand, it covers only the words it names, because any other word could be an instruction: `sqlite3 x.db
 '.shell …'`, `git bisect run …`, `mvn exec:exec`.
 
+A folder in the `paths` of an allow rule covers the ordinary files in it, but no secret file and no file that
+programs run or obey later, such as `.git/hooks`, `AGENTS.md` or `.vscode`. To allow a file tool such a file,
+name the file itself in `paths`. For the shell, only the sandbox or a rule without `argv` and `paths` does.
+
 In every mode, a command that reads a secret file needs approval: `.env`, keys, tokens, `terraform.tfstate`,
 `kubeconfig` and so on, but not `.env.example`. This includes commands that don't name the file: `grep -r`
 above it, `git log -p` in a repository that has or had one, `git remote -v` if a URL contains a password.

@@ -4,9 +4,11 @@ A rule's `argv` is compared word by word with the program that runs, never with 
 
 - An allow rule matches a command that begins with these words and whose words are all literal. Further words
   must be harmless: files of the workspace, or options that `program_usages` lists. With `exact`, or for a
-  program that isn't listed there, there must be none. Redirections that write, variables, secret files and
-  anything that can't be parsed are covered only by a rule with `paths` (everything that the command may touch
-  must be below them), or, for the whole shell, by a rule with neither.
+  program that isn't listed there, there must be none. Redirections that write are covered only by a rule with
+  `paths` (everything that the command may touch must be below them), or, for the whole shell, by a rule with
+  neither. Only the latter covers variables, and secret and auto-run files that a command may touch.
+- A folder in `paths` covers no secret file and no auto-run file in it. A rule for a file tool covers such a
+  file if its `paths` name the file itself.
 - An ask or deny rule matches more: its words in this order with others between them, any path to the
   program, and any wrapper; with `paths`, it matches if the command may touch anything below them, or
   searches or lists a directory above one of them.
@@ -18,6 +20,7 @@ from typing import cast
 from msgspec import Struct, field
 
 from holdfast.interfaces.workspace_paths import is_within
+from holdfast.policy.autorun_files import is_autorun, makes_repository
 from holdfast.policy.extra_words import first_uncovered
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.words import Word, known_name, likely_name
@@ -31,8 +34,9 @@ EVERY_TOOL = "*"
 _BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
 _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
 _BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
-_BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "secret", "write", "write_outside"))
-_BLANKET: frozenset[FindingKind] = frozenset((*_BY_PLACE, "wrapper", "word", "setting"))
+_BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "write", "write_outside"))
+_BY_FILE: frozenset[FindingKind] = frozenset((*_BY_PLACE, "autorun", "secret"))
+_BLANKET: frozenset[FindingKind] = frozenset((*_BY_FILE, "wrapper", "word", "setting"))
 
 
 class BadRule(ValueError):
@@ -111,7 +115,7 @@ def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFa
 def _is_about(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> bool:
     if rule.tool not in {part.tool, EVERY_TOOL} or (rule.host and rule.host != part.host):
         return False
-    roots = [root for path in rule.paths for root in facts.resolved(path, (facts.workspace,))]
+    roots = _roots(rule, facts)
     touched = (*part.paths, *part.writes) or part.cwds
     within = [any(is_within(path, root) for root in roots) for path in touched]
     if rule.verdict == "allow":
@@ -148,6 +152,13 @@ def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: Pa
     return beyond(max(near, key=lambda rule: len(rule.argv)), part, facts) if near else ""
 
 
+def _runs_later(path: str, roots: Sequence[str]) -> bool:
+    """Whether this is an auto-run file of one of these folders, which can be outside the workspace."""
+    return any(
+        is_within(path, root) and (is_autorun(path[len(root) :]) or makes_repository(path)) for root in roots
+    )
+
+
 def _begins_with(part: ActionPart, argv: tuple[str, ...]) -> bool:
     """Whether the literal words of a part begin with these, and its program is known by name or path."""
     if not part.literal or len(part.argv) < len(argv):
@@ -170,10 +181,20 @@ def _in_order(wanted: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return all(word in rest for word in wanted)
 
 
-def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
+def _roots(rule: ApprovalRule, facts: PathFacts) -> list[str]:
+    return [root for path in rule.paths for root in facts.resolved(path, (facts.workspace,))]
+
+
+def covered_by_rule(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> frozenset[FindingKind]:
     """Which findings of a part an allow rule that applies to it covers."""
     if rule.paths:
-        return _BY_PLACE
+        roots = _roots(rule, facts)
+        # The words of a command can name folders, and a search reads what is below them.
+        if part.tool != SHELL and not part.down and set(part.paths) <= set(roots):
+            return _BY_FILE
+        written = part.writes if part.tool == SHELL else part.paths
+        is_autorun_outside = any(_runs_later(path, roots) for path in written)
+        return _BY_PLACE - {"write_outside"} if is_autorun_outside else _BY_PLACE
     if rule.tool == SHELL and not rule.argv:
         return _BLANKET
     return _BY_WORDS if rule.argv else _BY_TOOL

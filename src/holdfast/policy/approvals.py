@@ -219,7 +219,7 @@ def _left(
     if rule is not None and rule.verdict == "ask":
         findings = (*findings, _asked_by(rule))
     if rule is not None and rule.verdict == "allow":
-        covered |= covered_by_rule(rule)
+        covered |= covered_by_rule(rule, part, facts=policy.facts)
     for grant in grants:
         covered |= covered_by_grant(grant, part, policy.facts, contained=policy.is_contained)
     if policy.counts_as == "workspace" or (rule is not None and rule.verdict == "allow"):
@@ -373,6 +373,6 @@ def _file_findings(kind: ToolKind | None, path: str, facts: PathFacts) -> Iterat
     elif not facts.inside(path):
         yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
     elif autorun_in(path, facts) or makes_repository(path):
-        yield PolicyFinding("write_outside", written_later(path))
+        yield PolicyFinding("autorun", written_later(path))
     else:
         yield PolicyFinding("write", f"It writes {path}.")

@@ -33,7 +33,7 @@ _NOTHING: frozenset[FindingKind] = frozenset()
 _EXACT: frozenset[FindingKind] = frozenset(
     ("change", "program", "network", "outside", "repository", "setting", "write")
 )
-_EXACT_TOOL: frozenset[FindingKind] = frozenset((*_EXACT, "write_outside"))
+_EXACT_TOOL: frozenset[FindingKind] = frozenset((*_EXACT, "write_outside", "autorun"))
 _SIMILAR: frozenset[FindingKind] = frozenset(("change",))
 # Inside a sandbox that holds, a program that builds or tests reaches no more than the sandbox lets it.
 _SIMILAR_INSIDE: frozenset[FindingKind] = frozenset(("change", "program", "repository", "network"))
@@ -52,7 +52,8 @@ _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
         "shortfall": f"The sandbox can't hide or check everything here, {_ONLY_ONCE}.",
         "later": f"It makes Holdfast act by itself, {_ONLY_ONCE}.",
         "secret": f"It may show secrets, {_ONLY_ONCE}.",
-        "write_outside": f"It writes outside the workspace, or a file that programs run later, {_ONLY_ONCE}.",
+        "autorun": f"It may write a file that programs run later, {_ONLY_ONCE}.",
+        "write_outside": f"It writes outside the workspace, {_ONLY_ONCE}.",
     }
 )
 

@@ -177,18 +177,18 @@ def _secret(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
 
 def _autorun(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
     path = _first((*part.writes, *part.paths), lambda path: autorun_in(path, facts))
-    if "write_outside" not in kinds or not path:
+    if "autorun" not in kinds or not path:
         return ""
     return f"Changes a file that other programs run or obey later: {_shown(path, facts)}"
 
 
 def _outside(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
-    if not kinds & {"write_outside", "outside"}:
+    if not kinds & {"write_outside", "outside", "autorun"}:
         return ""
     path = _first((*part.writes, *part.paths, *part.cwds), lambda path: not facts.inside(path))
-    if "write_outside" in kinds and not path:
+    if kinds & {"write_outside", "autorun"} and not path:
         return f"May write files that other programs run later: {_command(part)}"
-    if "write_outside" in kinds:
+    if kinds & {"write_outside", "autorun"}:
         return f"Writes outside the workspace: {_shown(path, facts)}"
     does = "Reads" if kinds == {"outside"} else "Uses files"
     return f"{does} outside the workspace: {_shown(path, facts) if path else _command(part)}"

@@ -18,6 +18,7 @@ FindingKind: TypeAlias = Literal[
     "setting",  # a variable that may change what a program does
     "secret",  # a place where secrets are kept
     "write_outside",  # a file outside the workspace is written
+    "autorun",  # a file is written that other programs run or obey later
     "write",  # a file of the workspace is written
     "outside",  # a path outside the workspace is named
     "network",  # other machines are involved

@@ -13,7 +13,7 @@ from typing_extensions import override
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import CALL_TOOL, FIND_TOOLS, MCP_PREFIX
-from holdfast.tools.arguments import arguments_hash, mapping, spec_of
+from holdfast.tools.arguments import BadArguments, arguments_hash, mapping, spec_of
 from holdfast.tools.registry import Registry
 from holdfast.values import Action
 
@@ -24,6 +24,7 @@ NAMED_MAX = 100
 CALL_ONE = f'[Call one with {CALL_TOOL}: {{"name": "…", "arguments": {{…}}}}.]'
 _WORD = re.compile(r"[^\W_]{2,}")
 _STEM_CHARS = 4
+_NAME_ONE = f"{CALL_TOOL} only calls tools that {FIND_TOOLS} returns. Call other tools directly."
 _WAYS = frozenset({FIND_TOOLS, CALL_TOOL})
 _FIRST_SENTENCE = re.compile(r".*?(?:\.(?=\s|$)|$)", re.DOTALL)
 
@@ -68,11 +69,11 @@ class CallFoundTool(Tool):
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
-        return Action(tool=CALL_TOOL, summary="call a tool", digest=arguments_hash(CALL_TOOL, args))
+        raise BadArguments(f"Not run: {_NAME_ONE}")
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
-        return ToolResult(f"Name the tool to call. {FIND_TOOLS} lists them.", ok=False)
+        return ToolResult(_NAME_ONE, ok=False)
 
 
 class DeclaredTools(Struct, frozen=True, dict=True):

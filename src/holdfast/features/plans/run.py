@@ -232,13 +232,13 @@ class Plans:
         self._judge = context.deps.judge
 
     async def update(self, asked: e.ToolAsked) -> ToolResult:
-        """Store the plan; in plan mode, only if a person accepts it."""
+        """Store the plan; in plan mode or if a rule says to ask, only if a person accepts it."""
         steps = parsed(UpdatePlanArgs, asked.args).plan()
         run = self._view.run(self._log.run_id)
         known = plan_state(run).plan
         if known is not None and known.tool_call_id == asked.tool_call_id:
             return _accepted(known.steps, proposed=steps) if known.accepted else ToolResult(UPDATED)
-        if not self._needs_acceptance(run):
+        if not self._needs_acceptance(run) and self._people.earlier(asked.tool_call_id) is None:
             await self._put(asked, steps)
             return ToolResult(UPDATED)
         ask = await self._proposed(asked, steps)

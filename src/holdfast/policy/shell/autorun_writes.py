@@ -57,13 +57,13 @@ def new_names(
     """Reasons to ask about a command because of the names that it would build."""
     if name in _BY_PATTERN:
         yield PolicyFinding(
-            "write_outside",
+            "autorun",
             f"`{name}` builds file names from a pattern, and may create a file that other programs run.",
         )
     if name in _HAS_SUFFIX:
         yield from _suffixes(name, words)
     if name in _PACKERS and any(_STORED_NAME.fullmatch(word.text) for word in words[1:]):
-        yield PolicyFinding("write_outside", f"`{name}` takes a file name from the archive.")
+        yield PolicyFinding("autorun", f"`{name}` takes a file name from the archive.")
     if name in _IN_PLACE:
         yield from _backups(name, words, facts, cwds=cwds)
     if name in _SPLITS:
@@ -81,9 +81,7 @@ def _suffixes(name: str, words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
         if not suffix and not joined:
             suffix = "".join(each.text for each in words[at + 1 : at + 2])
         if not _HARMLESS_SUFFIX.fullmatch(suffix):
-            yield PolicyFinding(
-                "write_outside", f"`{name}` can create any file name with the suffix `{suffix}`."
-            )
+            yield PolicyFinding("autorun", f"`{name}` can create any file name with the suffix `{suffix}`.")
 
 
 def _backups(
@@ -93,13 +91,11 @@ def _backups(
     found = [match for word in words[1:] if (match := _IN_PLACE[name].fullmatch(word.text))]
     for suffix in (next(filter(None, match.groups())) for match in found):
         if "*" in suffix or "/" in suffix:
-            yield PolicyFinding(
-                "write_outside", f"`{name}` can create any file name with the suffix `{suffix}`."
-            )
+            yield PolicyFinding("autorun", f"`{name}` can create any file name with the suffix `{suffix}`.")
             continue
         for path in sorted({path for word in words[1:] for path in facts.named(word, cwds)}):
             if autorun_in(path + suffix, facts):
-                yield PolicyFinding("write_outside", written_later(path + suffix))
+                yield PolicyFinding("autorun", written_later(path + suffix))
 
 
 def _parts(name: str, words: tuple[Word, ...], facts: PathFacts) -> Iterator[PolicyFinding]:
@@ -120,7 +116,7 @@ def _parts(name: str, words: tuple[Word, ...], facts: PathFacts) -> Iterator[Pol
         for text in texts:
             if text and (may_become_autorun(text, ending) or is_autorun(text + ending)):
                 yield PolicyFinding(
-                    "write_outside", f"`{name}` may turn `{text}` into a file that other programs run later."
+                    "autorun", f"`{name}` may turn `{text}` into a file that other programs run later."
                 )
                 return
 
@@ -133,9 +129,7 @@ def _formats(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
             continue
         text = found[1] or "".join(each.text for each in words[at + 1 : at + 2])
         if not _PLAIN_FORMAT.fullmatch(text):
-            yield PolicyFinding(
-                "write_outside", f"`csplit` can create any file name with the format `{text}`."
-            )
+            yield PolicyFinding("autorun", f"`csplit` can create any file name with the format `{text}`.")
 
 
 PAIRS_MAX = 24
@@ -209,10 +203,10 @@ def autorun_findings(
         for path in sorted(facts.mentioned(word, cwds) | _behind_letters(word, facts, cwds)):
             for each in dict.fromkeys((path, unpacked(path))):
                 if autorun_in(each, facts) and (at not in left_alone or is_repository_file(each)):
-                    yield PolicyFinding("write_outside", written_later(each))
+                    yield PolicyFinding("autorun", written_later(each))
     yield from new_names(name, words, facts, cwds=cwds)
     if _unpacks(name, words):
-        yield PolicyFinding("write_outside", f"`{name}` may add files that run later, such as hooks.")
+        yield PolicyFinding("autorun", f"`{name}` may add files that run later, such as hooks.")
     if name in _COPIES:
         yield from _brought(name, words, facts, cwds=cwds)
 
@@ -338,28 +332,22 @@ def _brought(
     whole = name in {"mv", "ln", "ditto"} or any(_RECURSIVE.fullmatch(word.text) for word in words[1:])
     sources, targets = _operands(words)
     if whole and len(sources) * len(targets) > PAIRS_MAX:
-        yield PolicyFinding("write_outside", f"`{name}` names too many files to check each one.")
+        yield PolicyFinding("autorun", f"`{name}` names too many files to check each one.")
         return
     for source in sources:
         for path in sorted(_spelled(source, facts, cwds)):
             below = facts.below(path) if whole and name != "ln" else Below()
             inner = next((each for each in below.names if is_autorun(each)), None)
             if not below.known:
-                yield PolicyFinding(
-                    "write_outside", f"Holdfast cannot tell what `{name}` would copy from {path}."
-                )
+                yield PolicyFinding("autorun", f"Holdfast cannot tell what `{name}` would copy from {path}.")
             elif inner is not None:
-                yield PolicyFinding(
-                    "write_outside", written_later(posixpath.normpath(posixpath.join(path, inner)))
-                )
+                yield PolicyFinding("autorun", written_later(posixpath.normpath(posixpath.join(path, inner))))
             for there in sorted(each for target in targets for each in facts.named(target, cwds)):
                 for place in _places(there, path):
                     if autorun_in(place, facts):
-                        yield PolicyFinding("write_outside", written_later(place))
+                        yield PolicyFinding("autorun", written_later(place))
                     elif whole and may_hold_autorun(place):
-                        yield PolicyFinding(
-                            "write_outside", f"`{name}` may put files that run later into {place}."
-                        )
+                        yield PolicyFinding("autorun", f"`{name}` may put files that run later into {place}.")
 
 
 def _spelled(word: Word, facts: PathFacts, cwds: tuple[str, ...]) -> frozenset[str]:

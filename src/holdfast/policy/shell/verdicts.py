@@ -332,7 +332,7 @@ def _redirect(redirect: Redirect, facts: PathFacts, *, cwds: tuple[str, ...]) ->
         elif not facts.inside(path):
             yield PolicyFinding("write_outside", f"It writes {path}, which is outside the workspace.")
         elif autorun_in(path, facts):
-            yield PolicyFinding("write_outside", written_later(path))
+            yield PolicyFinding("autorun", written_later(path))
         else:
             yield PolicyFinding("write", f"It writes {path}.")
 
