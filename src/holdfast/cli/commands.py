@@ -228,7 +228,7 @@ def inspect(
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
-app.command("upgrade-check", short_help="Check whether this version can take over your data.")(
+app.command("upgrade-check", short_help="Check whether this version can use your data.")(
     store_commands.upgrade_check
 )
 

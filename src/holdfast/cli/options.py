@@ -64,7 +64,9 @@ def _not_first(name: str) -> str:
 
 Profile = Annotated[
     str,
-    typer.Option("--profile", "-p", metavar="NAME", help="Profile. Put it first.", callback=_not_first),
+    typer.Option(
+        "--profile", "-p", metavar="NAME", help="Profile to use. Put this option first.", callback=_not_first
+    ),
 ]
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),

@@ -14,7 +14,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
     kind: Annotated[
         Literal["telegram", "slack", "discord", "bridge", "email", "matrix"],
-        doc("Chat platform. `bridge` is a program of yours that passes on messages of any other one."),
+        doc("Chat platform. `bridge` connects any other platform through a program of yours."),
     ]
     token: Annotated[
         Secret,
@@ -58,8 +58,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     authserv_id: Annotated[
         str,
         doc(
-            "E-mail: the name with which your mail server begins its header Authentication-Results. Senders "
-            "whom it doesn't confirm are ignored. `none`: trust the From header, and let no one approve."
+            "E-mail: the name that your mail server puts first in its Authentication-Results header. Mails "
+            "that it doesn't confirm are ignored. `none`: trust the From header; no one can approve by mail."
         ),
     ] = ""
     webhook_url: Annotated[

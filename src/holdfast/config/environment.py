@@ -23,7 +23,7 @@ API_KEYS: KeyPath = ("server", "api_keys")
 SPECIAL = {
     CONFIG: "Configuration file.",
     MODEL: "Model for the default target.",
-    PROFILE: "Profile to use, as `-p NAME`. It doesn't use other variables of Holdfast.",
+    PROFILE: "Profile to use, like `-p NAME`. Other `HOLDFAST_*` variables don't apply to a profile.",
     NO_AUTH: "`1` disables authentication: anyone on this machine can use the server. Loopback only.",
     API_KEY: "The only API key, if `api_keys` isn't set.",
 }

@@ -108,7 +108,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...],
         doc(
             "Addresses or networks of reverse proxies whose X-Forwarded-Proto and X-Forwarded-Host count; "
-            "`unix` for those that connect to unix_socket. From all others, they are ignored.",
+            "`unix` for those that connect to unix_socket. These headers are ignored from all others.",
             "address or network",
         ),
     ] = ()
@@ -224,7 +224,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = {}
     keep_sessions_max: Annotated[
         dict[str, AtLeast1],
-        doc("How many sessions to keep, by source in the same way. The longest unchanged are deleted first."),
+        doc("How many sessions to keep, by source. Those unchanged for longest are deleted first."),
     ] = {}
     spool_dir: Annotated[
         str,

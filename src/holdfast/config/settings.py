@@ -110,7 +110,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     api_key: Annotated[Secret, doc("API key. Local servers might not need one.", "key")] = Secret("")
     api_keys: Annotated[
         tuple[Secret, ...],
-        doc("Several keys instead. When one reaches a limit or is rejected, calls use the next.", "key"),
+        doc("Use instead of `api_key`: if a key reaches a limit or is rejected, calls use the next.", "key"),
     ] = ()
     auth: Annotated[SignInName, doc("Sign-in to use instead of a key. See `holdfast auth`.")] = ""
     context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
@@ -238,7 +238,7 @@ class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class SignInSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[sign_ins]]: another issuer than usual for a sign-in, such as GitHub Enterprise."""
+    """[[sign_ins]]: alternative issuers for sign-ins, such as GitHub Enterprise."""
 
     name: Annotated[Literal["codex", "copilot", "nous"], doc("Name of the sign-in.")]
     issuer: Annotated[str, doc("Base URL of the issuer.", "url")]
@@ -415,7 +415,9 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: Annotated[str, doc("Name in messages. Default: the command.")] = ""
     tools: Annotated[
         tuple[str, ...],
-        doc("Only for these tools, such as `shell` or `mcp_*`. If empty, for all. Not for runs."),
+        doc(
+            "Tools that the hook applies to, such as `shell` or `mcp_*`. If empty, all. Only for tool hooks."
+        ),
     ] = ()
     deadline_s: Annotated[Seconds, doc("Time limit. Late `before_tool` and `run_start` hooks deny.")] = 10.0
 

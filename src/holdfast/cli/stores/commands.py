@@ -9,9 +9,9 @@ store_app = typer.Typer(help="Check or copy a store.", no_args_is_help=True)
 
 @store_app.command("check", short_help="Check every log and blob, and show how to repair the store.")
 def store_check(data_dir: DataDir = None, config: Config = None) -> None:
-    """Read the store, verify each event and blob, apply each log as a server does, and show how to repair it.
+    """Verify every event and blob, apply every log as a server does, and show how to repair the store.
 
-    Nothing is changed. The server can be running, but stop all servers that share a Postgres database. Exit
+    Changes nothing. The server can be running, but stop all servers that share a Postgres database. Exit
     codes: 0 intact, 1 faults, 2 usage error.
     """
     from holdfast.cli.stores.check import check
@@ -20,7 +20,7 @@ def store_check(data_dir: DataDir = None, config: Config = None) -> None:
 
 
 def upgrade_check(data_dir: DataDir = None, config: Config = None) -> None:
-    """Check whether this version can take over the data of the one that you use now.
+    """Check whether this version can use the data of your current one.
 
     Run it with the new version before you install it, for example with `uvx holdfast@VERSION upgrade-check`.
     It reads the configuration and every log, and changes nothing. Exit codes: 0 yes, 1 no, 2 usage error.

@@ -29,7 +29,7 @@ STREAM = "-"
 def backup(
     folder: Annotated[
         str,
-        typer.Argument(metavar="DIR", help="New folder for the copy, or - for a tar archive on the output."),
+        typer.Argument(metavar="DIR", help="New folder for the copy, or - to write a tar archive to stdout."),
     ],
     data_dir: DataDir = None,
     config: Config = None,
@@ -55,7 +55,10 @@ def backup(
 
 def restore(
     folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder that `holdfast backup` wrote, or - for an archive.")
+        str,
+        typer.Argument(
+            metavar="DIR", help="Folder that `holdfast backup` wrote, or - to read an archive from stdin."
+        ),
     ],
     data_dir: DataDir = None,
     config: Config = None,

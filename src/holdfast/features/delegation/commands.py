@@ -8,7 +8,8 @@ import typer
 from holdfast.cli.options import AsJson
 
 agents_app = typer.Typer(
-    help="List named agents, and trust those of a workspace. Exit codes: 0 success, 1 failure, 2 usage.",
+    help="List named agents, and trust those of a workspace. "
+    "Exit codes: 0 success, 1 failure, 2 usage error.",
     short_help="List and trust named agents.",
 )
 
@@ -52,9 +53,9 @@ def list_agents(
 
 @agents_app.command("trust")
 def trust(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of agents, or a workspace.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Agent files, or a workspace.")],
 ) -> None:
-    """Trust agents of a workspace, as their files are now."""
+    """Trust a workspace's agents, with their files as they are now."""
     from holdfast.cli.terminal.output import echo, echo_error
     from holdfast.config.files import own_config_home
     from holdfast.config.trust import TrustUnreadable

@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import AsJson, Config
 
 profiles_app = typer.Typer(
-    help="List and add profiles. Exit codes: 0 success, 1 failure, 2 usage.",
+    help="List and add profiles. Exit codes: 0 success, 1 failure, 2 usage error.",
     short_help="List and add profiles.",
 )
 
@@ -35,11 +35,11 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name: a-z, 0-9, - and _.")],
     workspace: Annotated[
-        Path, typer.Option("--workspace", "-w", metavar="FOLDER", help="Folder that its agent works in.")
+        Path, typer.Option("--workspace", "-w", metavar="FOLDER", help="Workspace of the profile.")
     ] = Path(),
     config: Config = None,
 ) -> None:
-    """Add a profile with an identity to edit, and the targets of your configuration."""
+    """Add a profile, with your targets and an identity to edit."""
     from holdfast.cli.terminal.output import echo, echo_error
     from holdfast.config.sources import BadConfiguration
     from holdfast.features.profiles.adding import add_profile

@@ -75,7 +75,8 @@ service_app = typer.Typer(
     no_args_is_help=True,
 )
 System = Annotated[
-    bool, typer.Option("--system", help="The machine's service, which needs root. Default: your own.")
+    bool,
+    typer.Option("--system", help="Use the service of the machine, which needs root. Default: your own."),
 ]
 
 
@@ -96,9 +97,10 @@ def install(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Start the server now and at every boot, or apply other options to the installed service.
+    """Start the server now and at every boot.
 
-    Keys of models come from ~/.config/holdfast/env, or with --system from /etc/holdfast/env.
+    To change its options, run this again. API keys of models come from ~/.config/holdfast/env, or with
+    --system from /etc/holdfast/env.
     """
     options = {
         "--host": host,

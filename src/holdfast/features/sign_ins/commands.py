@@ -14,15 +14,16 @@ auth_app = typer.Typer(
     short_help="Sign in with a ChatGPT, Copilot or Nous subscription.",
     no_args_is_help=True,
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="codex, copilot or nous.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Subscription: codex, copilot or nous.")]
 File = Annotated[
-    Path | None, typer.Argument(metavar="FILE", help="Default: ~/.codex/auth.json, or in CODEX_HOME.")
+    Path | None,
+    typer.Argument(metavar="FILE", help="Sign-in file. Default: auth.json in CODEX_HOME or ~/.codex."),
 ]
 
 
 @auth_app.command("login")
 def login(name: Name, data_dir: DataDir = None, config: Config = None) -> None:
-    """Sign in. Prints a URL and a code, and waits until you have entered it."""
+    """Sign in. Prints a URL and a code, and waits until you enter the code there."""
     from holdfast.features.sign_ins import actions
 
     raise typer.Exit(actions.login({"data_dir": data_dir, "config": config}, name))

@@ -28,14 +28,16 @@ def group() -> None:
 def import_claude_code(
     home: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="Its directory. Default: CLAUDE_CONFIG_DIR or ~/.claude."),
+        typer.Argument(
+            metavar="DIR", help="Directory of Claude Code. Default: CLAUDE_CONFIG_DIR or ~/.claude."
+        ),
     ] = None,
     workspaces: Workspaces = False,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Import all sessions from Claude Code, whose files stay unchanged. You can continue them in Holdfast."""
+    """Import all sessions from Claude Code, to search and continue them. Its files stay unchanged."""
     from holdfast.features.transcripts.command import import_from
 
     flags = {"data_dir": data_dir, "config": config}
@@ -46,14 +48,14 @@ def import_claude_code(
 @import_app.command("codex", short_help="Import sessions from Codex.")
 def import_codex(
     home: Annotated[
-        str | None, typer.Argument(metavar="DIR", help="Its directory. Default: CODEX_HOME or ~/.codex.")
+        str | None, typer.Argument(metavar="DIR", help="Directory of Codex. Default: CODEX_HOME or ~/.codex.")
     ] = None,
     workspaces: Workspaces = False,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Import all sessions from Codex, whose files stay unchanged. You can continue them in Holdfast."""
+    """Import all sessions from Codex, to search and continue them. Its files stay unchanged."""
     from holdfast.features.transcripts.command import import_from
 
     flags = {"data_dir": data_dir, "config": config}

@@ -96,10 +96,13 @@ def send(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="Id of the message. A repeated ID sends nothing again."),
+        typer.Option("--id", metavar="ID", help="Idempotency key. A repeated key sends nothing."),
     ] = None,
     within: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long to wait for the delivery. 0 only queues it.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="How long to wait for the delivery. 0 queues the message and returns."
+        ),
     ] = 30.0,
     data_dir: DataDir = None,
     config: Config = None,
