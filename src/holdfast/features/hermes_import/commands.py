@@ -19,7 +19,10 @@ def import_hermes(
     config: Config = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without importing.")] = False,
 ) -> None:
-    """Import targets, keys and sessions from hermes-agent and its web UI, which stay unchanged."""
+    """Import settings, sessions, memory, skills and jobs from hermes-agent and its web UI.
+
+    Their data stays unchanged.
+    """
     from holdfast.features.hermes_import.command import import_hermes as run
 
     flags = {"data_dir": data_dir, "config": config}
