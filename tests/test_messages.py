@@ -68,3 +68,9 @@ def test_a_tools_digest_changes_with_each_part_of_its_declaration() -> None:
     )
     assert tool.digest == ToolSpec("add", "Add two numbers.", {"type": "object"}).digest
     assert len({tool.digest, *(other.digest for other in others)}) == 4
+
+
+def test_a_tool_keeps_its_declaration_on_each_wire() -> None:
+    tool = ToolSpec("add", "Add two numbers.", {"type": "object"})
+    tool.encoded["chat"] = b"{}"
+    assert tool.encoded == {"chat": b"{}"}

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decisions.failing import KEY, TARGET, deadline, failed
+from decisions.failing import KEY, NOW_MS, TARGET, deadline, failed
 from holdfast.decisions.failure_texts import PROVIDER_CHARS_MAX, provider_text
+from holdfast.decisions.failures import Facts, classify
 from holdfast.model_events import ErrorReported
 
 
@@ -172,3 +173,9 @@ def test_our_key_is_never_in_a_failure(before: str, after: str) -> None:
         status=400, error=ErrorReported(message=f"{before}{KEY}{after}", code=KEY, body=f"{before} {KEY}")
     )
     assert KEY not in found.failure.text + found.failure.code
+
+
+def test_a_rejected_sign_in_names_the_command_that_renews_it() -> None:
+    facts = Facts(stage="waiting", now_ms=NOW_MS, status=401)
+    found = classify(facts, msgspec.structs.replace(TARGET, auth="codex"))
+    assert found.failure.text.endswith("run `holdfast auth login codex`")

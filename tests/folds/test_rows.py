@@ -13,7 +13,7 @@ from holdfast.features.automations.events import (
 from holdfast.folds import rows
 from holdfast.folds.rows import AskRow, RunRow, SearchText, SessionRow
 from holdfast.folds.usage import WITH_USAGE, usage_of
-from holdfast.values import ClientToolResult, FilePart, HistoryMessage, ImagePart, TextPart
+from holdfast.values import ClientToolResult, FilePart, HistoryMessage, ImagePart, SentFile, TextPart
 from strategies.any_event import any_events, events_of
 
 ROW = SessionRow(session_id="s1")
@@ -114,6 +114,10 @@ def test_blobs_are_named_once_each_wherever_they_stand() -> None:
     result = ClientToolResult(tool_call_id="t", text="", parts=(FILE, TextPart("x")))
     returned = e.ClientToolsAnswered(at_ms=1, run_id="r", client_tools_id="c", results=(result,))
     assert rows.blobs_of(returned) == ("b2",)
+    sent = e.DeliveryIntended(at_ms=1, chat="c", message="m")
+    assert rows.blobs_of(sent) == ()
+    file = SentFile(blob="b3", name="a", media_type="text/plain")
+    assert rows.blobs_of(msgspec.structs.replace(sent, file=file)) == ("b3",)
     delivered = HookDelivered(at_ms=1, delivery_id="d", blob="b3", bytes=1)
     assert rows.blobs_of(delivered) == ("b3",)
 

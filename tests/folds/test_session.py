@@ -15,7 +15,7 @@ from holdfast.events.modes import mode_of, mode_set
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.run import apply_to_run, queued_run
-from holdfast.folds.session import Session, apply, fold
+from holdfast.folds.session import Session, apply, chat_of, fold
 from holdfast.values import MODES, ApprovalMode, GrantRule, Mode, RunSettings, TextPart
 from strategies.legal_logs import BOUNDED, Log, logs
 
@@ -424,3 +424,10 @@ def test_a_mode_is_written_in_the_oldest_version_that_can_name_it() -> None:
         assert type(event) is (e.PermissionModeSet if mode in {"plan", "edits"} else e.SessionModeSet)
         assert mode_of(event) == mode
         assert (event.by, event.workspace) == ("ann", "/a")
+
+
+def test_a_session_of_an_older_version_is_its_own_chat() -> None:
+    created = e.SessionCreated(at_ms=1, epoch="e", source="telegram")
+    assert chat_of(created, "s") == "s"
+    assert chat_of(replace(created, chat="tg/1"), "s") == "tg/1"
+    assert chat_of(replace(created, source="api"), "s") == ""

@@ -1,10 +1,19 @@
 """A context that was trimmed or compacted: what the model sees in place of it, pins, and reverts."""
 
 from holdfast import events as e
-from holdfast.folds.context import PINNED, SUMMARY_MARK, TRIMMED, context_for, pinned_message
+from holdfast.folds.context import (
+    PINNED,
+    SUMMARY_MARK,
+    TRIMMED,
+    context_for,
+    newest_run,
+    pinned_message,
+    shortened_now,
+    without,
+)
 from holdfast.folds.entries import Notice, ToolCard
 from holdfast.folds.transcript import fold
-from holdfast.messages import Message, ToolMessage, UserMessage
+from holdfast.messages import AskedTool, AssistantMessage, Message, ToolMessage, UserMessage
 from holdfast.values import FilePart, ImagePart, TrimmedResult
 from scene import Scene, begun
 
@@ -192,3 +201,29 @@ def test_a_failed_summary_is_noted_with_its_size_until_one_succeeds() -> None:
     transcript = fold(scene.log)
     assert transcript.context is not None
     assert transcript.context.broken == "revert"
+
+
+def test_the_context_as_it_would_be_after_a_revert() -> None:
+    """It is computed from a copy: the transcript stays as it is."""
+    scene = looked()
+    trimmed = trim(scene, "t1")
+    transcript = fold(scene.log)
+    assert (newest_run(transcript), newest_run(fold([]))) == ("r1", "")
+    assert list(shortened_now(transcript)) == [trimmed]
+    reverted = without(transcript, trimmed)
+    texts = [one.text for one in context_for(reverted, "r1") if isinstance(one, ToolMessage)]
+    assert any(text.startswith(LONG) for text in texts)
+    (notice,) = [entry for entry in reverted.entries if isinstance(entry, Notice)]
+    assert notice.is_reverted
+    assert not any(LONG in str(message) for message in results(scene))
+
+
+def test_a_tool_that_was_called_by_another_tool_is_shown_as_the_model_called_it() -> None:
+    scene = begun()
+    scene.of_run(e.ToolAsked, tool_call_id="t1", name="schedule", args={"every": "1d"}, via="call_tool")
+    scene.starts_tool("t1")
+    scene.ends_tool("t1", "made")
+    answer = next(one for one in context_for(fold(scene.log), "r1") if isinstance(one, AssistantMessage))
+    (call,) = answer.items
+    assert isinstance(call, AskedTool)
+    assert (call.name, call.args) == ("call_tool", {"name": "schedule", "arguments": {"every": "1d"}})

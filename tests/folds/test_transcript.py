@@ -387,3 +387,11 @@ def test_an_answer_that_cannot_be_used_is_kept_for_its_correction() -> None:
     transcript = fold(scene.log)
     assert transcript.runs["r1"].rejected == RejectedAnswer(at, "{}", "It is not JSON.")
     assert not any(isinstance(entry, Text) for entry in transcript.entries)
+
+
+def test_usage_of_an_unknown_run_changes_nothing() -> None:
+    scene = begun()
+    before = fold(scene.log)
+    scene.put(e.Usage, run_id="r9", call_id="c", input_tokens=5)
+    after = fold(scene.log)
+    assert (after.summary_use, after.entries) == (before.summary_use, before.entries)

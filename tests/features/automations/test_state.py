@@ -19,6 +19,8 @@ from holdfast.features.automations.events import (
     TriggerResumed,
     TriggerRunAsked,
     TriggerRunEnded,
+    TriggerScriptEnded,
+    TriggerScriptStarted,
     TriggerSkipped,
 )
 from holdfast.features.automations.schedules import EverySchedule, Schedule
@@ -27,6 +29,7 @@ from holdfast.features.automations.steps import (
     QUEUE_MAX,
     AppendEvents,
     Fire,
+    StartScript,
     StopRuns,
     TriggerMoment,
     WaitForInstant,
@@ -236,3 +239,31 @@ def test_each_kind_of_time_has_its_schedule_or_none() -> None:
     )
     found = [schedule_of(when, anchor_ms=0, zones=lambda _: UTC) for when in kinds]
     assert [one is None for one in found] == [False, False, False, True, True]
+
+
+def test_a_script_runs_before_the_message_and_its_outcome_is_kept() -> None:
+    """P14: it starts at most once; a script that a crash hid is lost, and the message is sent."""
+    started = TriggerScriptStarted(at_ms=1, key="at/60000")
+    done = TriggerScriptEnded(at_ms=2, key="at/60000", outcome="failed", why="exit code 1", blob="b")
+    of_script = created(script="make report")
+    trigger = fold(of_script, due())
+    assert step(trigger, 60_000) == StartScript(trigger.fires["at/60000"])
+    assert step(fold(of_script, due(), started), 60_000) == WaitForInstant(120_000)
+    trigger = fold(of_script, due(), started, done)
+    fire = trigger.fires["at/60000"]
+    assert (fire.script, fire.script_why, fire.script_blob) == ("failed", "exit code 1", "b")
+    assert step(trigger, 60_000) == Fire(fire)
+    assert fold(of_script, started, done).fires == {}, "nothing is known of that occurrence"
+
+
+def test_a_trigger_that_is_done_continues_from_now_when_its_times_are_raised() -> None:
+    """P14: times that passed while it was done aren't missed."""
+    whole = (created(times=1), due(), fired(), ended())
+    trigger = fold(*whole)
+    assert (trigger.is_done, trigger.can_fire) == (True, False)
+    more = TriggerEdited(at_ms=500_000, settings=settings(times=2), from_ms=480_000)
+    trigger = fold(*whole, more)
+    assert (trigger.is_done, trigger.can_fire, trigger.cursor_ms) == (False, True, 480_000)
+    assert fold(*whole, e.SessionDeleted(at_ms=2, purge_at_ms=9)).can_fire is False
+    assert fold(created(when=AtTime(at_ms=60_000)), due(), fired(), ended()).can_fire is False
+    assert Trigger().can_fire is False

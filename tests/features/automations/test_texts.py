@@ -17,6 +17,7 @@ from holdfast.features.automations.schedules import (
     schedule_text,
     seconds_of,
     when_of,
+    zone_named,
 )
 from holdfast.features.automations.state import TriggerFire
 from holdfast.features.automations.values import (
@@ -109,3 +110,10 @@ def test_times_are_read_and_said_as_people_write_them() -> None:
 def test_times_that_nobody_understands_are_refused(fields: WhenFields) -> None:
     with pytest.raises(BadSchedule):
         when_of(fields)
+
+
+def test_a_time_zone_is_found_by_its_name() -> None:
+    assert str(zone_named("Europe/Berlin")) == "Europe/Berlin"
+    for name in ("Nowhere/Land", "../etc/passwd", "\0"):
+        with pytest.raises(BadSchedule, match="there is no time zone"):
+            zone_named(name)

@@ -8,6 +8,7 @@ from holdfast.features.channels.events import (
     ChannelCodeTried,
     ChannelConnected,
     ChannelFailed,
+    ChannelHomeChosen,
     ChannelMessageClosed,
     ChannelModelChosen,
     ChannelResultRequested,
@@ -187,3 +188,31 @@ def test_what_became_no_message_is_remembered_for_its_edits() -> None:
     """P9: an edit of it is answered."""
     state = channel_of(taken("k", became="answer"), taken("k2", became="edit", platform_id="9"))
     assert list(state.used) == [("1", "5")]
+
+
+def test_cards_of_a_chat_are_numbered_and_a_number_never_gets_another_request() -> None:
+    """P8: also if the card is edited or the request of another chat has the same number."""
+
+    def card(chat: str, ask_id: str, **fields: object) -> e.DeliveryIntended:
+        return e.DeliveryIntended(at_ms=1, chat=chat, message=ask_id, run="r", **fields)  # pyright: ignore[reportArgumentType]
+
+    state = channel_of(
+        card("1", "ask_a"),
+        card("1", "answer"),
+        card("1", "ask_a", edits="k"),
+        card("2", "ask_b"),
+        card("1", "ask_c"),
+        card("1", "ask_a"),
+    )
+    numbers = [
+        state.card_number("1", "ask_a"),
+        state.card_number("1", "ask_c"),
+        state.card_number("2", "ask_b"),
+    ]
+    assert numbers == [1, 2, 1]
+    assert (state.card_number("1", "ask_b"), state.card_number("3", "ask_a")) == (0, 0)
+
+
+def test_a_home_chat_is_chosen_or_configured() -> None:
+    state = channel_of(ChannelHomeChosen(at_ms=1, chat="1"), ChannelHomeChosen(at_ms=2, chat="2", by="u"))
+    assert (state.home, state.configured_home) == ("2", "1")

@@ -312,7 +312,7 @@ def schedule_text(when: When) -> str:
             return f"at {iso(when.at_ms)}"
         case OnWebhook():
             return f"webhook ({when.signature})"
-        case AfterRun():
+        case _:
             return f"after each run of {when.session_id}"
 
 

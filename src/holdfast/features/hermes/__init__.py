@@ -5,6 +5,6 @@ from holdfast.interfaces.feature import Feature
 FEATURE = Feature(
     name="hermes",
     operations="bodies:OPERATIONS",
-    routes={"chat": "chat:ChatRoutes", "hermes": "models:ModelRoutes", "goals": "goals:GoalRoutes"},
+    routes={"chat": "chat:ChatRoutes", "hermes": "models:ModelRoutes", "goals": "session_goals:GoalRoutes"},
     health="readiness:health",
 )
