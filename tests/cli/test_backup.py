@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from docs.reading import CONFIG, DOCS, all_blocks, blocks
 from forked import fork
@@ -106,12 +107,18 @@ def only_for_its_owner(folder: Path) -> bool:
     return not any(stat.S_IMODE(path.stat().st_mode) & 0o077 for path in found)
 
 
-async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["file", "database"])
+async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
     """P6: sessions, blobs, snapshots and the key are there again, and the run under way goes on.
 
-    What waited to be written after the backup is no part of what comes back.
+    What waited to be written after the backup is no part of what comes back. A database is restored into
+    another one, which is empty.
     """
     owner, gate = Owner(tmp_path), Gate()
+    if kind == "database":
+        owner.environ["HOLDFAST_STORE"] = request.getfixturevalue("postgres_dsn")
     (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "holdfast backup" in text]
     (restore,) = [
         block.text for block in all_blocks(DOCS / "operations.md") if "holdfast restore backup" in block.text
@@ -134,6 +141,8 @@ async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp
         assert await asyncio.to_thread(only_for_its_owner, tmp_path / "backup")
         await asyncio.to_thread(shutil.rmtree, owner.data)
         await asyncio.to_thread(owner.data.mkdir, mode=0o700)
+        if kind == "database":
+            owner.environ["HOLDFAST_STORE"] = request.getfixturevalue("new_postgres_dsn")
         late = e.TextDelta(at_ms=1, run_id="run_later", segment=0, text="of a log that is lost")
         await Spool(owner.data / "spool").put("s", "run_later", [late])
         await owner.shell(restore)

@@ -10,7 +10,7 @@ import pytest
 from holdfast import events as e
 from holdfast.features.postgres.copy_command import copy_store
 from holdfast.features.postgres.copying.copy import CopiedLog, CopyRefused, copy
-from holdfast.features.postgres.copying.postgres_side import PostgresTarget
+from holdfast.features.postgres.copying.postgres_side import LiveSource, PostgresTarget
 from holdfast.features.postgres.copying.sqlite_side import SqliteSource, SqliteTarget
 from holdfast.features.postgres.objects import Bucket
 from holdfast.interfaces.index import RunQuery, SessionQuery
@@ -126,6 +126,29 @@ def test_a_copy_from_a_database_in_use_is_refused(
 
     assert asyncio.run(use()) == 1
     assert "in use by web-2; stop these servers first" in capsys.readouterr().err
+
+
+async def test_a_backup_of_a_database_in_use_has_the_state_of_one_moment(
+    postgres_dsn: str, tmp_path: Path
+) -> None:
+    """P1, P7: what servers append or purge meanwhile changes nothing in it."""
+    store = await PostgresStore.open(postgres_dsn, name="web-2")
+    await fill(store)
+    seen = await look(store)
+    source = await LiveSource.open(postgres_dsn)
+    await store.append("s2", [message("later")])
+    await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS)])
+    await store.purge("s1")
+    await store.sweep_blobs(unnamed_for_s=0)
+    assert await store.blob(sha256(BIG).hexdigest()) is None
+    target = await SqliteTarget.open(tmp_path)
+    await copy(source, target, on_progress=lambda _done, _of: None)
+    await target.move()
+    await source.close()
+    await store.close()
+    copied = await SqliteStore.open(tmp_path / "holdfast.db")
+    assert await look(copied) == seen
+    await goes_on(copied)
 
 
 def test_places_that_are_no_stores_are_refused_and_leave_nothing(

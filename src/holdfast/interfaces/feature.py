@@ -278,9 +278,14 @@ class StoreBackend(Struct, frozen=True):
     reader: "Callable[[Settings], AbstractAsyncContextManager[ReadableStore | None]]"
     # Findings of `holdfast doctor` about the store.
     check: "Callable[[Settings], Sequence[DoctorFinding]]"
-    # Reads every log and blob of a store that no server uses, for `holdfast store check`. The function says
+    # Reads every log and blob as of one moment, for `holdfast store check`. The function says
     # why an event can't be applied. Raises a JournalError.
     verify: "Callable[[Settings, Callable[[Record], str]], Coroutine[Any, Any, Checked]]"
+    # Copies the store as of one moment, while servers use it, to an SQLite store in a folder. Verified.
+    # Raises a JournalError.
+    back_up: "Callable[[Settings, Path], Coroutine[Any, Any, None]]"
+    # Fills an empty store, which no server uses, from such a folder. Verified; a failure leaves it empty.
+    restore: "Callable[[Settings, Path], Coroutine[Any, Any, None]]"
 
 
 class Feature(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,7 @@ store_app = typer.Typer(help="Check or copy a store.", no_args_is_help=True)
 def store_check(data_dir: DataDir = None, config: Config = None) -> None:
     """Verify every event and blob, apply every log as a server does, and show how to repair the store.
 
-    Changes nothing. The server can be running, but stop all servers that share a Postgres database. Exit
-    codes: 0 intact, 1 faults, 2 usage error.
+    Changes nothing. Servers can be running. Exit codes: 0 intact, 1 faults, 2 usage error.
     """
     from holdfast.cli.stores.check import check
 

@@ -34,7 +34,7 @@ def backup(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Copy the data directory and verify the copy. The server can be running.
+    """Copy the store and the data directory, and verify the copy. Servers can be running.
 
     The copy has conversations, attachments, snapshots for undo, quarantined files and the first API key, but
     not the workspaces themselves. Only you can read it. Exit codes: 0 success, 1 failure, 2 usage error.
@@ -65,6 +65,7 @@ def restore(
 ) -> None:
     """Replace the data of a stopped server with a backup. The replaced data is kept.
 
+    If the store is a Postgres database, it must be empty.
     Runs that were active when the backup was made continue from that point at the next start. Exit codes: 0
     success, 1 failure, 2 usage error.
     """

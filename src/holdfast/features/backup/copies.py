@@ -1,5 +1,6 @@
 """Copies a data directory and puts the copy back. A copy is complete and verified, or it isn't there."""
 
+import asyncio
 import os
 import shutil
 import tarfile
@@ -13,15 +14,17 @@ import apsw
 
 from holdfast.config.settings import Settings
 from holdfast.host.lock import DirectoryLock
+from holdfast.host.stores import shared_backend
 from holdfast.journal.sqlite.integrity import Checked, check_store
 
 DATABASE = "holdfast.db"
 SNAPSHOTS = "snapshots/objects.git"
 # A blob or a snapshot is on disk before the event that names it, so these are copied after the database.
-FOLDERS = ("blobs", "quarantine", SNAPSHOTS)
+BLOBS = "blobs"
+FOLDERS = ("quarantine", SNAPSHOTS)
 KEY = "api-key"
 # Parts of the replaced data that would damage the restored data if they stayed.
-REPLACED = (f"{DATABASE}*", "blobs", "quarantine", "snapshots", "spool")
+REPLACED = (f"{DATABASE}*", BLOBS, "quarantine", "snapshots", "spool")
 TRIES_MAX = 5
 
 Progress = Callable[[int, int], None]
@@ -32,17 +35,19 @@ class BackupRefused(Exception):
 
 
 def back_up(settings: Settings, target: Path, *, on_progress: Progress) -> Checked:
-    """Copy the data to a folder that doesn't exist yet, and check every event and blob of the copy."""
-    if settings.server.store:
-        raise BackupRefused("this store is a Postgres database; back it up with the database's own tools")
-    if not settings.store_path.is_file():
+    """Copy the data to a new folder, as an SQLite store, and check every event and blob of the copy."""
+    if not (settings.server.store or settings.store_path.is_file()):
         raise BackupRefused(f"there is no store in {settings.data_dir}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupRefused(f"{target} exists; name a new folder")
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)
-    _copy_all(settings.data_dir, partial)
+    if settings.server.store:
+        asyncio.run(shared_backend().back_up(settings, partial))
+    else:
+        _copy_database(settings.data_dir, partial)
+    _copy_files(settings.data_dir, partial)
     checked = _checked(partial, on_progress)
     os.sync()
     partial.rename(target)
@@ -51,8 +56,6 @@ def back_up(settings: Settings, target: Path, *, on_progress: Progress) -> Check
 
 def put_back(settings: Settings, source: Path, *, on_progress: Progress) -> tuple[Checked, Path]:
     """Replace the data of a stopped server; return what was checked, and where the old data is now."""
-    if settings.server.store:
-        raise BackupRefused("this configuration uses a Postgres database; remove `store` to restore a file")
     if not (source / DATABASE).is_file():
         raise BackupRefused(f"{source} isn't a backup: it has no {DATABASE}")
     data = settings.data_dir
@@ -62,8 +65,12 @@ def put_back(settings: Settings, source: Path, *, on_progress: Progress) -> tupl
         staged = data / "restoring"
         shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir(mode=0o700)
-        _copy_all(source, staged)
+        _copy_database(source, staged)
+        _copy_files(source, staged)
         checked = _checked(staged, on_progress)
+        if settings.server.store:
+            asyncio.run(shared_backend().restore(settings, staged))
+            _delete_store(staged)
         os.sync()
         old = _old_data(data)
         for path in _replaced(data, keeps_key=not (staged / KEY).exists()):
@@ -102,8 +109,7 @@ def read_stream(settings: Settings, stream: IO[bytes], *, on_progress: Progress)
         return put_back(settings, copy, on_progress=on_progress)
 
 
-def _copy_all(source: Path, target: Path) -> None:
-    _copy_database(source / DATABASE, target / DATABASE)
+def _copy_files(source: Path, target: Path) -> None:
     for name in FOLDERS:
         if (source / name).is_dir():
             _copy_folder(source / name, target / name)
@@ -112,16 +118,25 @@ def _copy_all(source: Path, target: Path) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy one state of the database, with its write-ahead log, while others write to it."""
-    uri = f"{source.absolute().as_uri()}?mode=ro"
+    """Copy one state of the database, with its write-ahead log, while others write to it; then the blobs."""
+    uri = f"{(source / DATABASE).absolute().as_uri()}?mode=ro"
     reading = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    writing = apsw.Connection(str(target))
+    writing = apsw.Connection(str(target / DATABASE))
     try:
         with writing.backup("main", reading, "main") as backup:
             backup.step()
     finally:
         writing.close()
         reading.close()
+    if (source / BLOBS).is_dir():
+        _copy_folder(source / BLOBS, target / BLOBS)
+
+
+def _delete_store(folder: Path) -> None:
+    """Delete the files of a store that's in a database now."""
+    for path in folder.glob(f"{DATABASE}*"):
+        path.unlink()
+    shutil.rmtree(folder / BLOBS, ignore_errors=True)
 
 
 def _copy_folder(source: Path, target: Path) -> None:

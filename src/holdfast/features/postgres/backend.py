@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config.server import BlobStoreSettings
@@ -80,6 +81,20 @@ async def _verify(settings: Settings, fault_of: Callable[[Record], str]) -> "Che
     return await verify(settings, fault_of)
 
 
+async def _back_up(settings: Settings, folder: Path) -> None:
+    require_postgres()
+    from holdfast.features.postgres.copying.postgres_side import back_up
+
+    await back_up(settings, folder)
+
+
+async def _restore(settings: Settings, folder: Path) -> None:
+    require_postgres()
+    from holdfast.features.postgres.copying.postgres_side import restore
+
+    await restore(settings, folder)
+
+
 def _check(settings: Settings) -> "Sequence[DoctorFinding]":
     from holdfast.features.postgres.doctor import check_database
 
@@ -130,4 +145,4 @@ def require_postgres() -> None:
         raise StoreFailed(f"A Postgres store needs an extra package. Run: {INSTALL}") from error
 
 
-BACKEND = StoreBackend(open_store, open_reader, _check, _verify)
+BACKEND = StoreBackend(open_store, open_reader, _check, _verify, _back_up, _restore)

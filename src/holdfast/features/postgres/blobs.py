@@ -8,7 +8,9 @@ object store can't be used, a large blob is stored in rows: it needs the databas
 import asyncio
 import hashlib
 import logging
+from collections.abc import Awaitable, Callable
 from secrets import token_hex
+from typing import TypeAlias
 
 from asyncpg import RaiseError
 
@@ -22,6 +24,8 @@ from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreUnreach
 from holdfast.racing import is_about
 
 _log = logging.getLogger(__name__)
+
+ReadRows: TypeAlias = Callable[..., Awaitable[list[Row]]]  # like `Pool.rows`
 
 BLOB_PIECE_BYTES = 1024 * 1024
 PROBE = "holdfast-probe"
@@ -112,10 +116,14 @@ class PostgresBlobs:
         """Count one more event that is about to name a stored blob; False if there is none."""
         return bool(await self._pool.rows("keep_blob", name=clean(name)))
 
-    async def get(self, name: str) -> bytes | None:
-        """The bytes, or None; raises StoreDamaged if they aren't the ones written or can't be found."""
+    async def get(self, name: str, rows: ReadRows | None = None) -> bytes | None:
+        """The bytes, or None; raises StoreDamaged if they aren't the ones written or can't be found.
+
+        `rows` runs the named query instead of the pool, for example in a transaction.
+        """
+        rows = rows or self._pool.rows
         missing = ""
-        while found := await self._pool.rows("blob", name=clean(name)):
+        while found := await rows("blob", name=clean(name)):
             first = found[0]
             if first["data"] is not None or first["key"] is None:
                 return await _verified(name, b"".join([row["data"] or b"" for row in found]))

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 from zlib import crc32
 
@@ -21,11 +22,14 @@ from holdfast.features.postgres.copying.copy import (
     CopySource,
     CopyTarget,
     Row,
+    copy,
     order_of,
     plain,
 )
+from holdfast.features.postgres.copying.sqlite_side import SqliteSource, SqliteTarget
 from holdfast.features.postgres.event_types import EventTypes
 from holdfast.features.postgres.objects import BlobBucket
+from holdfast.features.postgres.queries import migrations, queries
 from holdfast.features.postgres.tuning import PostgresTuning
 from holdfast.features.postgres.words import vectors
 from holdfast.interfaces.journal import Record, StoreDamaged
@@ -55,11 +59,7 @@ class PostgresSource(CopySource):
         """Connect; raises CopyRefused if servers use the database, and JournalError if there is none."""
         tuning = PostgresTuning()
         database = Database(dsn, tuning)
-        preparing = await database.connect("copy")
-        try:
-            await migrate(preparing)
-        finally:
-            preparing.terminate()
+        await cls.prepare(database)
         try:
             connection = await _connect(**await DatabaseAddress.parse(dsn).arguments(), timeout=10.0)
         except Exception as error:
@@ -72,15 +72,28 @@ class PostgresSource(CopySource):
             raise
         return side
 
+    @classmethod
+    async def prepare(cls, database: Database) -> None:
+        """Bring the schema up to date."""
+        preparing = await database.connect("copy")
+        try:
+            await migrate(preparing)
+        finally:
+            preparing.terminate()
+
     async def begin(self) -> None:
         """Begin the one transaction of the copy, in which nothing changes; raises CopyRefused."""
         await self._transaction.start()
+        await self.check()
+        if unreadable := await self._blobs.unreadable():
+            raise CopyRefused(f"{unreadable}, and copy again")
+
+    async def check(self) -> None:
+        """Raise CopyRefused if the database can't be copied now."""
         nodes = await self._connection.fetch("SELECT name FROM nodes WHERE expires_at > clock_timestamp()")
         if nodes:
             names = ", ".join(sorted(row["name"] for row in nodes))
             raise CopyRefused(f"the database is in use by {names}; stop these servers first")
-        if unreadable := await self._blobs.unreadable():
-            raise CopyRefused(f"{unreadable}, and copy again")
 
     async def close(self) -> None:
         """End the connections; what isn't finished is gone."""
@@ -113,10 +126,33 @@ class PostgresSource(CopySource):
     @override
     async def blob(self, name: str) -> bytes | None:
         try:
-            return await self._blobs.get(name)
+            return await self._blobs.get(name, self._named_rows)
         except StoreDamaged as damage:
             _log.warning("left a blob out of the copy: %s", damage)
             return None
+
+    async def _named_rows(self, name: str, /, **bindings: Any) -> list[Any]:
+        query = queries()[name]
+        return await self._connection.fetch(query.sql, *query.values(bindings))
+
+
+class LiveSource(PostgresSource):
+    """A database that servers may be using: all of it as of one moment. Nothing is written to it."""
+
+    @classmethod
+    @override
+    async def prepare(cls, database: Database) -> None:
+        """Leave the schema to the servers."""
+
+    @override
+    async def check(self) -> None:
+        if not await self._connection.fetchval("SELECT to_regclass('store') IS NOT NULL"):
+            raise CopyRefused("there is no store in the database")
+        version = await self._connection.fetchval("SELECT version FROM store")
+        if version > migrations()[-1].number:
+            raise CopyRefused(
+                "the database belongs to a newer Holdfast: use the version that the servers run"
+            )
 
 
 class PostgresTarget(PostgresSource, CopyTarget):
@@ -193,9 +229,51 @@ class PostgresTarget(PostgresSource, CopyTarget):
         await self._transaction.start()
 
 
+async def back_up(settings: Settings, folder: Path) -> None:
+    """Copy a database, which servers may be using, to an SQLite store in a folder."""
+    source = await _live(settings)
+    try:
+        await _copy_into(await SqliteTarget.open(folder), source)
+    finally:
+        await source.close()
+
+
+async def _live(settings: Settings) -> LiveSource:
+    server = settings.server
+    return await LiveSource.open(str(server.store_direct or server.store), object_store(server.blob_store))
+
+
+async def restore(settings: Settings, folder: Path) -> None:
+    """Fill an empty database, which no server uses, from the SQLite store in a folder."""
+    server = settings.server
+    dsn = str(server.store_direct or server.store)
+    source = await SqliteSource.open(folder)
+    try:
+        target = await PostgresTarget.open(dsn, object_store(server.blob_store))
+        try:
+            await copy(source, target, on_progress=_in_silence)
+        finally:
+            await target.close()
+    finally:
+        await source.close()
+
+
+async def _copy_into(target: SqliteTarget, source: PostgresSource) -> None:
+    try:
+        await copy(source, target, on_progress=_in_silence)
+    except BaseException:
+        await target.close()
+        raise
+    await target.move()
+
+
+def _in_silence(done: int, total: int) -> None:
+    del done, total
+
+
 async def verify(settings: Settings, fault_of: Callable[[Record], str]) -> Checked:
-    """Read a database that no server uses: the same checks through the reader of copies."""
-    source = await PostgresSource.open(str(settings.server.store), object_store(settings.server.blob_store))
+    """Read a database, which servers may be using: the same checks through the reader of copies."""
+    source = await _live(settings)
     checked = Checked()
     try:
         spans = {(row[0], row[1]): row[2] async for rows in source.rows("spans") for row in rows}
