@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 class Shipped(Struct, frozen=True):
     """A feature's name, and the facts that the program needs even if its folder is absent.
 
-    `logs` are those that it keeps beside sessions: the prefix of their ids by their source. A run needs the
-    feature if one of these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if
-    one of these `settings` is (fields of `Settings`, or of its sections). Its unfinished work has notes with
-    the prefix `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their
-    sessions. If it names a `folder` in the user's configuration folder, its work begins only if that exists.
+    `logs` are those that it keeps beside sessions: the prefix of their ids by their source. `chats` are the
+    platforms that it carries, which are the sources of their sessions. A run needs the feature if one of
+    these `run_settings` (fields of `RunSettings`) is set, and a configuration needs it if one of these
+    `settings` is (fields of `Settings`, or of its sections). Its unfinished work has notes with the prefix
+    `unfinished`, each an `UnfinishedWork`; without the feature, this node doesn't run their sessions. If it
+    names a `folder` in the user's configuration folder, its work begins only if that exists.
     """
 
     name: str
     logs: dict[str, str] = field(default_factory=dict[str, str])
+    chats: tuple[str, ...] = ()
     run_settings: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     unfinished: str = ""
@@ -40,7 +42,12 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("undo", unfinished="undo/"),
     Shipped("memory", logs={"memory": "mem_"}),
     Shipped("skills", settings=("agent.skills",)),
-    Shipped("channels", logs={"channel": "chn_"}, settings=("channels",)),
+    Shipped(
+        "channels",
+        logs={"channel": "chn_"},
+        chats=("telegram", "slack", "discord", "bridge", "email", "matrix"),
+        settings=("channels",),
+    ),
     Shipped("automations", logs={"trigger": "trg_"}),
     Shipped("transcripts"),
     Shipped("profiles", folder="profiles"),
@@ -66,6 +73,8 @@ SHIPPED: tuple[Shipped, ...] = (
 # Sources of logs that aren't conversations, so session lists and searches exclude them.
 LOG_SOURCES: tuple[str, ...] = tuple(source for one in SHIPPED for source in one.logs)
 LOG_PREFIXES: tuple[str, ...] = tuple(prefix for one in SHIPPED for prefix in one.logs.values())
+# Sources of conversations on platforms, where others may read along.
+CHAT_SOURCES: tuple[str, ...] = tuple(chat for one in SHIPPED for chat in one.chats)
 
 
 def _present() -> "dict[str, Feature]":

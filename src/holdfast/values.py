@@ -10,8 +10,7 @@ BlobRef: TypeAlias = Annotated[str, "blob"]
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
-CHANNEL, TELEGRAM, SLACK, DISCORD = "channel", "telegram", "slack", "discord"
-BRIDGE, EMAIL, MATRIX = "bridge", "email", "matrix"
+CHANNEL = "channel"
 AUTOMATION = "automation"  # a session that a trigger began
 EVERY_SOURCE = "*"  # in settings: all sources of conversations that have no setting themselves
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent
@@ -25,10 +24,6 @@ NO_TOOLS = ("none",)  # for RunSettings.tools, where an empty list means all of 
 WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
-CHANNEL_SOURCES = frozenset(
-    {TELEGRAM, SLACK, DISCORD, BRIDGE, EMAIL, MATRIX}
-)  # chats on platforms, where others may read along
-CONVERSATIONS = frozenset({PAGE, CHAT, ONE_SHOT, "api", "hermes", AUTOMATION, *CHANNEL_SOURCES})
 RECALLED_SOURCES = frozenset({*PEOPLE_SOURCES, ONE_SHOT, "api"})  # the conversations that an agent can recall
 
 # The permission modes, strictest first: what runs without a person in one also runs in those after it.

@@ -52,7 +52,7 @@ def parts_of(feature: Feature) -> list[str]:
         *(feature.terminal_proposals, feature.authorize, feature.store, feature.peers),
         feature.sessions_in_use,
     )
-    several = (feature.frames, feature.routes, feature.owners, feature.commands)
+    several = (feature.frames, feature.routes, feature.owners, feature.commands, feature.issues)
     chats = (*feature.terminal_commands.values(), *feature.messenger_commands.values())
     parts = [part for parts in several for part in parts.values()]
     return [*filter(None, single), *parts, *(command.run for command in chats)]

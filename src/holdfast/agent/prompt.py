@@ -12,12 +12,12 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from holdfast.agent.policy import run_mode
+from holdfast.catalog import CHAT_SOURCES
 from holdfast.folds.session import Session
 from holdfast.safe_text import safe_line
 from holdfast.tools.files.regular_files import NotRegular, read_regular
 from holdfast.values import (
     AUTOMATION,
-    CHANNEL_SOURCES,
     CHAT,
     CHILD,
     ONE_SHOT,
@@ -81,7 +81,7 @@ FACES: Mapping[str, str] = MappingProxyType(
         ONE_SHOT: _COMMAND,
         AUTOMATION: _TRIGGER,
         CHILD: _SUB_AGENT,
-        **dict.fromkeys(CHANNEL_SOURCES, _CHAT),
+        **dict.fromkeys(CHAT_SOURCES, _CHAT),
     }
 )
 GUIDE = "AGENTS.md"

@@ -1,11 +1,17 @@
 """The settings of [[channels]]: the chat platforms on which people talk to the agent."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.catalog import CHAT_SOURCES
 from holdfast.config.fields import Amount, Secret, doc
 from holdfast.values import ApprovalMode, OldMode
+
+if TYPE_CHECKING:
+    KindName: TypeAlias = str
+else:
+    KindName = Literal[CHAT_SOURCES]
 
 
 class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -13,7 +19,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     name: Annotated[str, doc("Name of the channel: letters, digits, - and _.", "name")]
     kind: Annotated[
-        Literal["telegram", "slack", "discord", "bridge", "email", "matrix"],
+        KindName,
         doc("Chat platform. `bridge` connects any other platform through a program of yours."),
     ]
     token: Annotated[

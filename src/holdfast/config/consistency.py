@@ -9,12 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.catalog import absent_features
+from holdfast.catalog import FEATURES, absent_features
 from holdfast.config.approvals import ApprovalSettings, RuleSettings
-from holdfast.config.channels import ChannelSettings
-from holdfast.config.server import ServerSettings
+from holdfast.config.server import CONVERSATIONS, ServerSettings
 from holdfast.config.settings import (
-    HookSettings,
     McpOAuthSettings,
     McpSandboxSettings,
     McpServerSettings,
@@ -27,10 +25,9 @@ from holdfast.config.sources import ConfigIssue, KeyPath
 from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
-from holdfast.interfaces.ids import is_user_id
 from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
 from holdfast.targets import UNSAMPLED_HOST, Wire
-from holdfast.values import CONVERSATIONS, EVERY_SOURCE, OPENAI, RELAY
+from holdfast.values import EVERY_SOURCE, OPENAI, RELAY
 
 if TYPE_CHECKING:
     from holdfast.policy.approval_rules import ApprovalRule
@@ -41,21 +38,17 @@ CALL_PATHS: Mapping[Wire, str] = {
     "anthropic": "/messages",
 }
 TEMPERATURE_MAX = 2.0
-HOOK_DEADLINE_S_MAX = 600
 SOCKET_BYTES_MAX = 100  # the system's limit is 107 on Linux and 103 on macOS
 _EFFORT = re.compile(r"[a-z0-9]{0,16}")
-BRIDGE_SECRET_CHARS_MIN = 24
-_USER_IDS = {
-    "slack": "an id such as U012AB3CD",
-    "bridge": "an id without spaces",
-    "email": "an address in lowercase",
-    "matrix": "an id such as @ann:example.com",
-}
-_CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
-def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[ConfigIssue]:
+def issues_in(
+    settings: msgspec.Struct, table: Mapping[str, object], *, section: str
+) -> Iterator[ConfigIssue]:
     """The issues of a table whose keys are each valid; paths are relative to the table."""
+    for feature in FEATURES.values():
+        if section in feature.issues:
+            yield from feature.part(feature.issues[section])(settings)
     match settings:
         case ServerSettings():
             yield from _server(settings)
@@ -69,10 +62,6 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
-        case ChannelSettings():
-            yield from _channel(settings)
-        case HookSettings():
-            yield from hook_issues(settings)
         case SandboxSettings() | McpSandboxSettings():
             yield from _sandbox(settings)
         case Settings():
@@ -99,67 +88,6 @@ def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIs
                 yield ConfigIssue((name,), f"{path!r} must be an absolute path")
             elif why := why_not_given(normpath(path)):
                 yield ConfigIssue((name,), why)
-
-
-def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
-    if not _CHANNEL_NAME.fullmatch(channel.name):
-        yield ConfigIssue(("name",), "must be 1 to 32 letters, digits, - or _")
-    if channel.name == "webhooks":
-        yield ConfigIssue(("name",), "must not be webhooks, which is reserved for posting results")
-    if not channel.token:
-        yield ConfigIssue(("token",), "must not be empty")
-    yield from _slack_secrets(channel)
-    if channel.kind == "bridge":
-        yield from _bridge(channel)
-    if channel.kind == "email":
-        yield from _email(channel)
-    if channel.kind == "matrix" and urlsplit(channel.base_url).scheme not in {"http", "https"}:
-        yield ConfigIssue(("base_url",), "must be the homeserver's URL, such as https://matrix.example.com")
-    for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
-        for index, one in enumerate(ids):
-            if not is_user_id(channel.kind, one):
-                kind = _USER_IDS.get(channel.kind, "a numeric id")
-                yield ConfigIssue((key, index), f"must be {kind}, as `holdfast channels log` shows it")
-
-
-def _email(channel: ChannelSettings) -> Iterator[ConfigIssue]:
-    if not is_user_id("email", channel.address):
-        yield ConfigIssue(("address",), "must be an address in lowercase, such as agent@example.com")
-    for key, kind in (("imap_url", "imap"), ("smtp_url", "smtp")):
-        if urlsplit(str(getattr(channel, key))).scheme not in {kind, f"{kind}s"}:
-            yield ConfigIssue((key,), f"must be a URL such as {kind}s://{kind}.example.com")
-    if not channel.authserv_id:
-        text = "must be the name in your mail server's header Authentication-Results, or none"
-        yield ConfigIssue(("authserv_id",), text)
-
-
-def _bridge(channel: ChannelSettings) -> Iterator[ConfigIssue]:
-    if not channel.base_url:
-        yield ConfigIssue(("base_url",), "must be the bridge's URL")
-    if channel.token and len(str(channel.token)) < BRIDGE_SECRET_CHARS_MIN:
-        yield ConfigIssue(("token",), f"must have at least {BRIDGE_SECRET_CHARS_MIN} characters")
-    if channel.webhook_url:
-        text = "has no effect: the bridge calls /hooks/channels/ and the channel's name at this server"
-        yield ConfigIssue(("webhook_url",), text)
-
-
-def _slack_secrets(channel: ChannelSettings) -> Iterator[ConfigIssue]:
-    if channel.kind != "slack":
-        for key in ("app_token", "signing_secret"):
-            if getattr(channel, key):
-                yield ConfigIssue((key,), "works only with Slack")
-    elif channel.webhook_url and not channel.signing_secret:
-        yield ConfigIssue(
-            ("signing_secret",),
-            "must not be empty while webhook_url is set: it verifies calls from Slack. Copy it from the page "
-            "Basic Information of your app",
-        )
-    elif not channel.webhook_url and not channel.app_token:
-        yield ConfigIssue(
-            ("app_token",),
-            "must not be empty: Slack needs it for Socket Mode. To use a webhook instead, set webhook_url "
-            "and signing_secret",
-        )
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
@@ -300,16 +228,6 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("env",), "only works with a command; use headers with a url")
     else:
         yield from _unusable(server)
-
-
-def hook_issues(hook: HookSettings) -> Iterator[ConfigIssue]:
-    """Check a hook, of the user or of a workspace."""
-    if not hook.command or not hook.command[0].strip():
-        yield ConfigIssue(("command",), "must start with the name of a program")
-    if not 0 < hook.deadline_s <= HOOK_DEADLINE_S_MAX:
-        yield ConfigIssue(("deadline_s",), f"must be more than 0 and at most {HOOK_DEADLINE_S_MAX}")
-    if hook.tools and hook.on in {"run_start", "run_end"}:
-        yield ConfigIssue(("tools",), f"doesn't work with {hook.on}")
 
 
 def _unusable(server: McpServerSettings) -> Iterator[ConfigIssue]:

@@ -4,8 +4,12 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.catalog import CHAT_SOURCES
 from holdfast.config.fields import AtLeast0, AtLeast1, Port, Seconds, Secret, doc
-from holdfast.values import Durability, OnRestart
+from holdfast.values import AUTOMATION, CHAT, ONE_SHOT, PAGE, Durability, OnRestart
+
+# Sources of sessions that `*` stands for in `keep_sessions_days` and `keep_sessions_max`.
+CONVERSATIONS = frozenset({PAGE, CHAT, ONE_SHOT, "api", "hermes", AUTOMATION, *CHAT_SOURCES})
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -90,7 +90,8 @@ class Checker:
             elif field.required and tree[field.name] == "":
                 self._error((*path, field.name), "must not be empty")
         if self._errors == errors:
-            for issue in issues_in(msgspec.convert(checked, kind.cls), checked):
+            section = ".".join(key for key in path if isinstance(key, str))
+            for issue in issues_in(msgspec.convert(checked, kind.cls), checked, section=section):
                 self.issues.append(ConfigIssue((*path, *issue.path), issue.text, is_warning=issue.is_warning))
                 self._errors += not issue.is_warning
         return checked

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.catalog import CHAT_SOURCES
 from holdfast.codec import FEATURE_EVENTS
 from holdfast.events.bases import RunEvent
 from holdfast.events.modes import mode_of
@@ -22,7 +23,6 @@ from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
 from holdfast.values import (
-    CHANNEL_SOURCES,
     WORKSPACE_MODES,
     ApprovalMode,
     ParentLink,
@@ -353,7 +353,7 @@ def _grant_removed(session: Session, _: int, event: e.GrantRemoved) -> None:
 def chat_of(session: Session | e.SessionCreated, session_id: str) -> str:
     """Return the chat on a platform that the session belongs to; empty if it's no such chat."""
     # Sessions of older versions don't name their chat, so each counts as a separate one.
-    return session.chat or (session_id if session.source in CHANNEL_SOURCES else "")
+    return session.chat or (session_id if session.source in CHAT_SOURCES else "")
 
 
 _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingProxyType(

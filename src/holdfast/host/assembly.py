@@ -21,6 +21,7 @@ from holdfast.api.server import SandboxShown
 from holdfast.catalog import FEATURES, SHIPPED
 from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
+from holdfast.config.server import CONVERSATIONS
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
@@ -52,7 +53,7 @@ from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target, patching, windows_of
-from holdfast.values import CONVERSATIONS, EVERY_SOURCE
+from holdfast.values import EVERY_SOURCE
 
 if TYPE_CHECKING:
     from holdfast.sandbox.profile import NetworkAccess

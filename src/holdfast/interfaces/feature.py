@@ -381,6 +381,10 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Commands that users write themselves: `UserCommands`.
     user_commands: str = ""
 
+    # Checks of settings that are each valid, by section: `(table: Any) -> Iterator[ConfigIssue]`. Called for
+    # each table of the section. Paths are relative to it.
+    issues: Mapping[str, str] = field(default_factory=dict[str, str])
+
     # The settings for its routes: `(settings: Settings) -> Any`, stored in `deps.options.features[name]`, if
     # the section named like the feature isn't empty. Without this function, the section itself.
     configured: str = ""

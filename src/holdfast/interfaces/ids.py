@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from holdfast.catalog import LOG_PREFIXES
 
-_USER_CHARS_MAX = 200
-_ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-z0-9.-]{1,190}")
 _APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
 CODE_CHARS = 8
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that people mistake for another
@@ -147,19 +145,6 @@ def grant_of_approval(approval_id: str) -> str:
 def approval_of_grant(grant_id: str) -> str:
     """The id of the approval that created a grant."""
     return _APPROVAL + grant_id.removeprefix(_GRANT)
-
-
-def is_user_id(kind: str, text: str) -> bool:
-    """Whether this can be a platform's id of a person; names can't, because anyone may take one."""
-    if kind == "bridge":
-        return 0 < len(text) <= _USER_CHARS_MAX and text.isprintable() and " " not in text
-    if kind == "email":
-        return _ADDRESS.fullmatch(text) is not None and text == text.lower()
-    if kind == "matrix":
-        return re.fullmatch(r"@[^\s:]{1,200}:[^\s/]{1,200}", text) is not None
-    if kind == "slack":
-        return text[:1] in {"U", "W"} and text.isascii() and text.isalnum() and text.isupper()
-    return text.isascii() and text.isdigit()
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -13,8 +13,8 @@ from fakes.telegram import FakeTelegram
 from holdfast import events as e
 from holdfast.chaos import CallTool, Say, Script, SeenRequest
 from holdfast.features.channels.channel_log import channel_state
-from holdfast.features.channels.configured import Channels
-from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, ConfiguredChannel
+from holdfast.features.channels.configured import Channels, configured_channel
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.events import (
     ChannelChatBound,
 )
@@ -114,21 +114,11 @@ def served_channels(
         )
         await Channels(channel_deps, [replace(one, webhook_url=webhook_url) for one in options]).run()
 
-    shown = {one.name: _shown(one) for one in options}
+    shown = {
+        one.name: configured_channel(replace(one, webhook_url="https://known-later.example"))
+        for one in options
+    }
     return Setting(options=ServerOptions(features={"channels": shown}), also={"channels": work})
-
-
-def _shown(options: ChannelOptions) -> ConfiguredChannel:
-    is_slack = options.kind == "slack"
-    if options.kind == "bridge":
-        return ConfiguredChannel("bridge", options.allow, signing_secret=options.token, signature="standard")
-    return ConfiguredChannel(
-        options.kind,
-        options.allow,
-        options.approvers,
-        hook_secret="" if is_slack else options.hook_secret,
-        signing_secret=options.signing_secret if is_slack else "",
-    )
 
 
 @asynccontextmanager

@@ -128,7 +128,7 @@ def test_the_signing_secret_is_a_secret_and_needs_no_other_token() -> None:
     text += "webhook_url='https://agent.example'\n"
     settings = loaded(text).settings
     assert "s3cret-of-slack" in list(known_secrets(settings))
-    shown = configured_channel(settings.channels[0])
+    shown = configured_channel(channel_options(settings.channels[0]))
     assert (shown.signing_secret, shown.hook_secret) == ("s3cret-of-slack", "")
     assert "s3cret" not in repr(shown) + repr(settings)
     assert channel_options(settings.channels[0]).hook_url == "https://agent.example/hooks/channels/sl"

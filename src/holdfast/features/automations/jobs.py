@@ -6,7 +6,7 @@ The jobs of hermes-agent as triggers: what their fields mean here, and what has 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.catalog import CHAT_SOURCES
 from holdfast.features.automations.events import (
     TriggerCreated,
     TriggerEdited,
@@ -45,7 +46,6 @@ from holdfast.features.automations.values import (
     When,
     new_trigger_id,
 )
-from holdfast.features.channels.deps import Kind
 from holdfast.features.channels.http.places import checked_places
 from holdfast.interfaces.ids import is_automation, new_epoch, token_hex
 from holdfast.interfaces.journal import IfSessionKnown
@@ -60,9 +60,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "provider": "the provider is that of the default target",
     "base_url": "the address is that of the target",
 }
-
-
-_PLATFORMS = frozenset(get_args(Kind))
 
 
 def schedule_when(schedule: object, *, now_ms: int, zone: str = "UTC") -> When:
@@ -152,7 +149,7 @@ def _places(job: Mapping[str, Any]) -> list[str]:
 
 
 def _is_place(place: str) -> bool:
-    return place.partition(":")[0] in _PLATFORMS
+    return place.partition(":")[0] in CHAT_SOURCES
 
 
 def skills_of(job: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ FEATURE = Feature(
     events="events:EVENTS",
     operations="http.operations:OPERATIONS",
     routes={"channels": "http.routes:ChannelRoutes"},
+    issues={"channels": "kinds:channel_issues"},
     configured="configured:configured_channels",
     sessions_in_use="http.folds:sessions_in_use",
     work="configured:run_channels",

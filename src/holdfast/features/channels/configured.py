@@ -19,9 +19,9 @@ from holdfast.features.channels.deps import (
     ChannelOptions,
     ConfiguredChannel,
     MailOptions,
-    platform_module,
 )
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
+from holdfast.features.channels.kinds import channel_kind, platform_module
 from holdfast.host.runtime import Runtime
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew
@@ -103,7 +103,7 @@ async def run_channels(deps: RouteDeps, settings: Settings, runtime: Runtime) ->
 
 def configured_channels(settings: Settings) -> Mapping[str, ConfiguredChannel]:
     """Return the channels of the settings by name, as the server shows them."""
-    return {one.name: configured_channel(one) for one in settings.channels}
+    return {one.name: configured_channel(channel_options(one)) for one in settings.channels}
 
 
 def _placed(options: ChannelOptions) -> ChannelOptions:
@@ -113,24 +113,17 @@ def _placed(options: ChannelOptions) -> ChannelOptions:
     return replace(options, settings=settings)
 
 
-def configured_channel(channel: ChannelSettings) -> ConfiguredChannel:
-    """One channel of the settings, as far as the server shows it and lets its platform in."""
-    options = channel_options(channel)
-    is_called, is_slack = bool(options.webhook_url), channel.kind == "slack"
-    if channel.kind == "bridge":
-        return ConfiguredChannel(
-            channel.kind,
-            options.allow,
-            options.approvers,
-            signing_secret=options.token,
-            signature="standard",
-        )
+def configured_channel(options: ChannelOptions) -> ConfiguredChannel:
+    """Return a channel as the server shows it, and the secrets of its platform's requests."""
+    kind = channel_kind(options.kind)
+    calls_us = bool(options.webhook_url) or not kind.needs_webhook_url
     return ConfiguredChannel(
-        channel.kind,
+        options.kind,
         options.allow,
         options.approvers,
-        hook_secret=options.hook_secret if is_called and not is_slack else "",
-        signing_secret=options.signing_secret if is_called and is_slack else "",
+        hook_secret=options.hook_secret if calls_us and not kind.signed_with else "",
+        signing_secret=getattr(options, kind.signed_with) if calls_us and kind.signed_with else "",
+        signature=kind.signature,
     )
 
 

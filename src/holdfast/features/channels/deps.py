@@ -3,9 +3,8 @@
 import dataclasses
 import hmac
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
@@ -22,14 +21,8 @@ from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
-Kind: TypeAlias = Literal["telegram", "slack", "discord", "bridge", "email", "matrix"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
-
-
-def platform_module(kind: str) -> Any:
-    """Import the module of a platform: `open_channel` opens it, `DIALECT` is its format. Blocks."""
-    return import_module(f"holdfast.features.channels.{kind}.channel")
 
 
 def hook_url(public_url: str, channel: str) -> str:
@@ -63,7 +56,7 @@ class ChannelOptions(Struct, frozen=True, kw_only=True):
     """The configuration of one channel."""
 
     name: str
-    kind: Kind = "telegram"
+    kind: str = "telegram"
     token: str
     app_token: str = ""  # Slack's second token, for its socket
     signing_secret: str = ""  # for verifying Slack's requests, if it uses a webhook

@@ -63,7 +63,7 @@ from holdfast.models.parts import IMAGE_TYPES
 from holdfast.racing import is_about
 from holdfast.runner.inbox import IncomingMessage, NotSent, OnceFor, Sent
 from holdfast.safe_text import safe_line
-from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
+from holdfast.values import FilePart, ImagePart, Part
 
 _log = logging.getLogger(__name__)
 KEPT_MS = 7 * 86_400_000  # longer than any platform redelivers an update
@@ -79,7 +79,6 @@ class Platform(Struct, frozen=True):
     download: Download
     answer_click: AnswerClick
     text_format: PlatformFormat
-    source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver the agent's files
     counts_by_bot: bool = False  # its message ids aren't unique across bots
     leads: str = "/"  # command prefixes; our texts use the last one
@@ -301,7 +300,7 @@ class ChannelIntake:
             bound = [
                 ChannelChatBound(at_ms=self._deps.clock.now_ms(), chat=message.chat, session_id=session_id)
             ]
-        await apply_configured_mode(self._deps, self._options, session_id, source=self._platform.source)
+        await apply_configured_mode(self._deps, self._options, session_id)
         sent = await self._send(session_id, incoming, self._once(message))
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)
@@ -372,7 +371,7 @@ class ChannelIntake:
             parts=tuple(parts),
             client_id=message.key,
             settings=replace(settings, model=model or settings.model, takes_files=self._platform.takes_files),
-            source=self._platform.source,
+            source=self._options.kind,
             chat=f"{self._options.name}/{message.chat}",
             when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",
         )

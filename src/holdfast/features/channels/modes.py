@@ -10,9 +10,7 @@ from holdfast.runner.session_modes import SessionModes
 from holdfast.values import MODES, WORKSPACE_MODES, ApprovalMode, asks_less
 
 
-async def apply_configured_mode(
-    deps: ChannelDeps, options: ChannelOptions, session_id: str, *, source: str
-) -> None:
+async def apply_configured_mode(deps: ChannelDeps, options: ChannelOptions, session_id: str) -> None:
     """Set the session's mode before a message is sent to it. A new session is created with it.
 
     A configuration change applies from the next message on. A mode set by a person is kept.
@@ -25,7 +23,7 @@ async def apply_configured_mode(
     if session.mode_set_by not in {"", setter} or is_set:
         return
     chosen = mode_set(options.approvals, at_ms=now_ms, by=setter, workspace=workspace)
-    created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=source, workspace=workspace)
+    created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=options.kind, workspace=workspace)
     if not session.epoch:
         await deps.store.append(session_id, [created, chosen], when=[IfSessionNew()])
     else:

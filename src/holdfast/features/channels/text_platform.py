@@ -172,14 +172,13 @@ class TextCarrier:
 
 
 def text_inbound(
-    dialect: PlatformFormat, *, source: str, download: Download | None = None, answers_strangers: bool = True
+    dialect: PlatformFormat, *, download: Download | None = None, answers_strangers: bool = True
 ) -> Platform:
     """Return the platform's part in the processing of updates."""
     return Platform(
         download or _no_download,
         _no_click,
         dialect,
-        source=source,
         takes_files=True,
         has_codes=True,
         answers_strangers=answers_strangers,

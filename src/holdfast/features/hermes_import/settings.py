@@ -32,7 +32,6 @@ from holdfast.features.hermes_import.taken import (
     Variables,
 )
 from holdfast.features.sign_ins.providers import provider_of
-from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
 from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
 
@@ -72,6 +71,7 @@ SECRET_CHARS_MIN = 4
 CONFIG_CHARS_MAX = 256 * 1024
 UNNAMED = frozenset({"", "auto"})
 PAIR = "run `holdfast channels pair {}`, and send the code there: until then, no one can approve"
+_SLACK_ID = re.compile(r"[UW][A-Z0-9]*")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
 
@@ -542,9 +542,9 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         taken.problems.append("Slack: SLACK_APP_TOKEN is missing, but Socket Mode needs it")
         return
     users = _users(environ, "SLACK_ALLOWED_USERS")
-    allowed = tuple(user for user in users if is_user_id("slack", user))
+    allowed = tuple(user for user in users if _SLACK_ID.fullmatch(user))
     taken.slack = TakenSlack(token, app_token, allowed, environ.get("SLACK_HOME_CHANNEL", ""))
-    if left := [user for user in users if not is_user_id("slack", user) and not user.isdecimal()]:
+    if left := [user for user in users if not _SLACK_ID.fullmatch(user) and not user.isdecimal()]:
         taken.problems.append(f"Slack: {', '.join(left)} can't be allowed: only ids like U012AB3CD can")
     taken.steps.append(PAIR.format("slack"))
 

@@ -10,5 +10,6 @@ FEATURE = Feature(
     opened="hooks:open_hooks",
     frames={"terminal": "events:TERMINAL"},
     commands={"hooks": "commands:hooks_app"},
+    issues={"hooks": "hooks:hook_issues"},
     doctor="actions:check_hooks",
 )

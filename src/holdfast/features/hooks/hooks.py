@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.consistency import hook_issues
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import HookSettings
-from holdfast.config.sources import dotted
+from holdfast.config.sources import ConfigIssue, dotted
 from holdfast.config.toml import parse_toml
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.interfaces.feature import FeatureContext
@@ -24,6 +23,7 @@ BOOK = "trusted-hooks.json"
 HOOKS_MAX = 50
 BYTES_MAX = 5_000_000
 FILES_MAX = 500
+DEADLINE_S_MAX = 600
 ADVICE = (
     "Read {file} and its scripts, then run `holdfast hooks trust {workspace}` to use them, or "
     "`holdfast hooks distrust {workspace}` to work without them."
@@ -62,6 +62,16 @@ def trusted_book(home: Path) -> TrustedFiles:
 
 class _File(Struct, forbid_unknown_fields=True):
     hooks: tuple[HookSettings, ...] = ()
+
+
+def hook_issues(hook: HookSettings) -> Iterator[ConfigIssue]:
+    """Check a hook, of the user or of a workspace."""
+    if not hook.command or not hook.command[0].strip():
+        yield ConfigIssue(("command",), "must start with the name of a program")
+    if not 0 < hook.deadline_s <= DEADLINE_S_MAX:
+        yield ConfigIssue(("deadline_s",), f"must be more than 0 and at most {DEADLINE_S_MAX}")
+    if hook.tools and hook.on in {"run_start", "run_end"}:
+        yield ConfigIssue(("tools",), f"doesn't work with {hook.on}")
 
 
 def read_hooks(workspace: Path) -> WorkspaceHooks:

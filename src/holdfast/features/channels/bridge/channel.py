@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from holdfast.cli.doctor.findings import DoctorFinding, fault, ok
 from holdfast.decisions.deliveries import (
     Arrived,
     DidNotArrive,
@@ -38,7 +39,7 @@ from holdfast.features.channels.text_platform import (
     text_inbound,
 )
 from holdfast.interfaces.clock import Clock
-from holdfast.values import BRIDGE
+from holdfast.interfaces.system_clock import SystemClock
 
 CHARS_MAX = 4_000
 CONNECT_S, ANSWER_S = 15.0, 60.0
@@ -205,7 +206,7 @@ async def open_channel(
                 await _watch(bridge, deps.clock, log)
 
         carrier = TextCarrier(deps, log, bridge.post, chars_max=CHARS_MAX)
-        yield ChatPlatform(carrier=carrier, inbound=text_inbound(DIALECT, source=BRIDGE), connect=connect)
+        yield ChatPlatform(carrier=carrier, inbound=text_inbound(DIALECT), connect=connect)
 
 
 async def _watch(bridge: Bridge, clock: Clock, log: ChannelLog) -> None:
@@ -217,3 +218,13 @@ async def _watch(bridge: Bridge, clock: Clock, log: ChannelLog) -> None:
         else:
             await log.failed(clock.now_ms(), f"The bridge doesn't respond: {result.why}", HINT)
         await clock.sleep_s(BEAT_S if isinstance(result, Arrived) else RETRY_S)
+
+
+async def check(options: ChannelOptions) -> DoctorFinding:
+    """Check it for `holdfast doctor`."""
+    name = f"channel {options.name}"
+    async with open_bridge(options, SystemClock()) as bridge:
+        result = await bridge.ping()
+    if isinstance(result, Arrived):
+        return ok(name, f"the bridge at {options.base_url} responds")
+    return fault(name, f"The bridge doesn't respond: {result.why}", HINT)

@@ -3,11 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
+from holdfast.cli.doctor.findings import DoctorFinding, fault, ok
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.chat_locks import ChatLocks
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
-from holdfast.features.channels.discord.api import ApiRequest, DiscordApi, open_discord
+from holdfast.features.channels.discord.api import (
+    ApiRequest,
+    DiscordApi,
+    DiscordFailure,
+    DiscordResult,
+    open_discord,
+)
 from holdfast.features.channels.discord.carrier import DIALECT, DiscordCarrier, KeptProgress
 from holdfast.features.channels.discord.clicks import Clicks
 from holdfast.features.channels.discord.gateway import (
@@ -20,11 +28,14 @@ from holdfast.features.channels.discord.gateway import (
 from holdfast.features.channels.discord.intake import DiscordIntake
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
+from holdfast.features.channels.kinds import CHECK_S, NETWORK
+from holdfast.features.channels.messages import shaped
 from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.previews import MessagePreviews
 from holdfast.features.channels.store_errors import readable_view
-from holdfast.values import DISCORD
+from holdfast.interfaces.system_clock import SystemClock
 
+MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
 TYPING_S = 8.0  # "typing" lasts 10 s
 TYPING_ANSWER_S = 10.0
 
@@ -77,7 +88,7 @@ def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platfo
     async def download(file: ChatFile) -> bytes | None:
         return await api.download(file.handle, bytes_max=options.file_bytes_max)
 
-    return Platform(download, clicks.answer, DIALECT, source=DISCORD, takes_files=True)
+    return Platform(download, clicks.answer, DIALECT, takes_files=True)
 
 
 async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:
@@ -95,3 +106,29 @@ async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:
         await asyncio.gather(*(api.call(one, answer_s=TYPING_ANSWER_S) for one in requests))
         if requests:
             await deps.clock.sleep_s(TYPING_S)
+
+
+async def check(options: ChannelOptions) -> DoctorFinding:
+    """Check it for `holdfast doctor`."""
+    name, about = f"channel {options.name}", ApiRequest("GET", "/applications/@me", "GET application")
+    clock = SystemClock()
+    async with open_discord(token=options.token, base_url=options.base_url, clock=clock) as api:
+        reply = await api.who_am_i()
+        if isinstance(reply, DiscordResult):
+            reply = await api.call(about, answer_s=CHECK_S)
+        account = api.bot_name
+    if isinstance(reply, DiscordFailure):
+        advice = "check `token`: discord.com/developers, your application, Bot"
+        return fault(name, f"Discord rejected the token: {reply.text}", advice)
+    if not isinstance(reply, DiscordResult):
+        return fault(name, f"Can't reach Discord: {reply.why}", NETWORK)
+    application = shaped(reply.value, dict[str, Any]) or {}
+    has_content = bool((shaped(application.get("flags"), int) or 0) & MESSAGE_CONTENT_FLAGS)
+    if options.groups == "all" and not has_content:
+        return fault(
+            name,
+            f"connected to Discord as {account}, but can't read messages in servers",
+            "turn on the Message Content intent (discord.com/developers, your application, Bot), or set "
+            'groups = "mention"',
+        )
+    return ok(name, f"connected to Discord as {account}")

@@ -9,16 +9,16 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
+from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.decisions.deliveries import NotAccepted, SendResult
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.email.imap import Mailbox, MailServer, MailTrouble, open_mailbox
 from holdfast.features.channels.email.messages import address_of, mail_for, read_mail, subject_in
-from holdfast.features.channels.email.smtp import send_mail
+from holdfast.features.channels.email.smtp import send_mail, sign_in
 from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.store_errors import is_transient, readable_view
 from holdfast.features.channels.text_platform import TextCarrier, TextMessage, text_format, text_inbound
-from holdfast.values import EMAIL
 
 CHARS_MAX = 50_000
 RETRY_S, RETRY_S_MAX = 5.0, 300.0
@@ -155,6 +155,23 @@ async def open_channel(
     yield ChatPlatform(
         carrier=TextCarrier(deps, log, mails.post, chars_max=CHARS_MAX),
         # A refusal would go to the address that spam names as its sender.
-        inbound=text_inbound(DIALECT, source=EMAIL, answers_strangers=False),
+        inbound=text_inbound(DIALECT, answers_strangers=False),
         connect=mails.connect,
     )
+
+
+async def check(options: ChannelOptions) -> DoctorFinding:
+    """Check it for `holdfast doctor`."""
+    name, mail = f"channel {options.name}", options.mail
+    password = options.token
+    try:
+        async with open_mailbox(mail_server(mail.imap_url), user=mail.login, password=password):
+            pass
+    except MailTrouble as error:
+        return fault(name, f"Can't read mails: {error}", HINT)
+    if why := await sign_in(mail_server(mail.smtp_url), user=mail.login, password=password):
+        return fault(name, f"Can't send mails: {why}", "check `smtp_url`, `login` and `token`")
+    if mail.authserv_id == "none":
+        advice = "set `authserv_id` if your mail server checks senders"
+        return note(name, f"connected as {mail.address}; anyone can pretend to be a sender", advice)
+    return ok(name, f"connected as {mail.address}")

@@ -7,11 +7,11 @@ from email.parser import BytesParser
 from email.utils import getaddresses, parseaddr
 from hashlib import sha256
 
+from holdfast.features.channels.email import is_address
 from holdfast.features.channels.incoming import ChatFile, PlatformMessage
 from holdfast.features.channels.people import looks_like_code
 from holdfast.features.channels.text_platform import TextMessage
 from holdfast.features.channels.texts import coded
-from holdfast.interfaces.ids import is_user_id
 from holdfast.safe_text import safe_line
 from holdfast.tools.web.readable import readable
 
@@ -29,7 +29,7 @@ _PARSER = BytesParser(policy=policy.default)
 def address_of(text: str) -> str:
     """Return the address in its one form; empty if it isn't a plain address."""
     address = text.strip().lower()
-    return address if is_user_id("email", address) else ""
+    return address if is_address(address) else ""
 
 
 def thread_of(root: str) -> str:

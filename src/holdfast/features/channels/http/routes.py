@@ -41,9 +41,10 @@ from holdfast.features.channels.http.places import WEBHOOKS, configured_in, know
 from holdfast.features.channels.http.sent_messages import SentMessageRoutes
 from holdfast.features.channels.http.updates import ChannelDeliveryRoutes
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
+from holdfast.features.channels.kinds import ChannelKind, channel_kind
 from holdfast.features.channels.state import BY_CODE, ChannelState, code_digest
 from holdfast.folds.outbox import Outbox
-from holdfast.interfaces.ids import WEBHOOKS_LOG, channel_log_id, is_user_id, new_message_id, new_pairing_code
+from holdfast.interfaces.ids import WEBHOOKS_LOG, channel_log_id, new_message_id, new_pairing_code
 from holdfast.interfaces.journal import IfSessionKnown, Record
 from holdfast.safe_text import safe_line, sentences
 from holdfast.server.access.auth import OPEN
@@ -235,7 +236,8 @@ class ChannelRoutes:
         user = wanted.user.strip()
         configured = configured_in(self._deps).get(request.path_params["name"])
         log_id = await self._log_id(request)
-        if not is_user_id(configured.kind if configured else "", user):
+        kind = channel_kind(configured.kind) if configured else ChannelKind()
+        if not kind.is_user_id(user):
             raise bad_request("'user' must be a user ID of the platform", param="user")
         allowed = ChannelUserAllowed(
             at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]

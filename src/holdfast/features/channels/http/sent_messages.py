@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
-from holdfast.features.channels.deps import platform_module
 from holdfast.features.channels.files_out import sendable_name
 from holdfast.features.channels.http.bodies import ChannelMessageRequest, ChannelMessageShown
 from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.features.channels.http.places import checked_chat, configured_in, known_log, named_place
+from holdfast.features.channels.kinds import platform_module
 from holdfast.folds.outbox import DeliveryState
 from holdfast.interfaces.ids import token_hex
 from holdfast.interfaces.journal import IfSessionKnown, KeyConflict, Replayed

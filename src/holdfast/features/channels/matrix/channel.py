@@ -7,6 +7,7 @@ from hashlib import sha256
 from html import escape
 from typing import Any
 
+from holdfast.cli.doctor.findings import DoctorFinding, fault, ok
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -22,6 +23,7 @@ from holdfast.decisions.deliveries import (
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.incoming import ChatFile
+from holdfast.features.channels.kinds import CHECK_S, NETWORK
 from holdfast.features.channels.matrix.api import (
     ANSWER_S,
     MatrixApi,
@@ -37,7 +39,6 @@ from holdfast.features.channels.people import may_talk
 from holdfast.features.channels.rich_text import Spans
 from holdfast.features.channels.text_platform import TextCarrier, TextMessage, text_format, text_inbound
 from holdfast.folds.outbox import OutboxEntry
-from holdfast.values import MATRIX
 
 CHARS_MAX = 16_000
 SYNC_S, RETRY_S, RETRY_S_MAX = 30.0, 1.0, 60.0
@@ -261,7 +262,19 @@ async def open_channel(
 
         yield ChatPlatform(
             carrier=TextCarrier(deps, log, matrix.post, chars_max=CHARS_MAX, probe=matrix.probe),
-            inbound=text_inbound(DIALECT, source=MATRIX, download=download),
+            inbound=text_inbound(DIALECT, download=download),
             connect=matrix.connect,
             can_probe=True,
         )
+
+
+async def check(options: ChannelOptions) -> DoctorFinding:
+    """Check it for `holdfast doctor`."""
+    name = f"channel {options.name}"
+    async with open_matrix(homeserver=options.base_url, token=options.token) as api:
+        reply = await api.call("GET", "account", "whoami", answer_s=CHECK_S)
+    if isinstance(reply, MatrixResult):
+        return ok(name, f"connected to Matrix as {reply.value.get('user_id', '')}")
+    if isinstance(reply, MatrixFailure):
+        return fault(name, f"The homeserver rejected the token: {reply.why}", "check `token`")
+    return fault(name, f"Can't reach the homeserver: {reply.why}", NETWORK)

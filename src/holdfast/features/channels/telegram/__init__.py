@@ -1,1 +1,5 @@
 """Telegram: its Bot API, and how a channel speaks it."""
+
+from holdfast.features.channels.kinds import ChannelKind
+
+KIND = ChannelKind()

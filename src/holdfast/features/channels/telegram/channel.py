@@ -5,15 +5,22 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from holdfast.cli.doctor.findings import DoctorFinding, fault, ok
 from holdfast.features.channels.channel_log import ChannelLog
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.incoming import ChatFile
 from holdfast.features.channels.intake import Platform
-from holdfast.features.channels.messages import shaped
+from holdfast.features.channels.kinds import CHECK_S, NETWORK
+from holdfast.features.channels.messages import UNREADABLE, shaped
 from holdfast.features.channels.owner import Accept, ChatPlatform
-from holdfast.features.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
+from holdfast.features.channels.telegram.api import (
+    TelegramApi,
+    TelegramFailure,
+    TelegramResult,
+    open_telegram,
+)
 from holdfast.features.channels.telegram.carrier import DIALECT, TelegramCarrier
-from holdfast.features.channels.telegram.connecting import TelegramConnection
+from holdfast.features.channels.telegram.connecting import Bot, TelegramConnection
 from holdfast.features.channels.telegram.polling import TelegramPolling, TelegramWebhook
 from holdfast.features.channels.telegram.previews import TelegramPreviews
 
@@ -61,3 +68,18 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
     return Platform(download, answer_click, DIALECT, takes_files=True, counts_by_bot=True)
+
+
+async def check(options: ChannelOptions) -> DoctorFinding:
+    """Check it for `holdfast doctor`."""
+    name = f"channel {options.name}"
+    async with open_telegram(token=options.token, base_url=options.base_url) as api:
+        reply = await api.call("getMe", answer_s=CHECK_S)
+    if isinstance(reply, TelegramResult):
+        bot = shaped(reply.value, Bot)
+        if bot is None:
+            return fault(name, f"Can't reach Telegram: {UNREADABLE}", NETWORK)
+        return ok(name, f"connected to Telegram as @{bot.username}")
+    if isinstance(reply, TelegramFailure):
+        return fault(name, f"Telegram rejected the token: {reply.text}", "check `token`; @BotFather shows it")
+    return fault(name, f"Can't reach Telegram: {reply.why}", NETWORK)
