@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -73,8 +73,20 @@ APPLIED_HERE = frozenset({"stop"})
 STOPS_MAX = 16  # of a request, because every text is searched for each
 
 
-# Anthropic's current models refuse a temperature, and so does any model that is asked to think.
-UNSAMPLED_HOST = "anthropic.com"
+# The efforts that this wire has a name for; a number is a thinking budget.
+ANTHROPIC_EFFORTS: Mapping[str, str] = MappingProxyType(
+    {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+)
+WITHOUT_EFFORT = frozenset({"", "none", "off"})
+CODEX_BACKEND = "/backend-api/codex"
+# Anthropic's current models refuse these, and so does any model on its wire that is asked to think.
+_UNSAMPLED_HOST = ".anthropic.com"
+_RANDOMNESS = ("temperature", "top_p")
+# So do OpenAI's reasoning models, except for newer ones that are asked for no effort.
+_OPENAI_HOSTS = (".openai.com", ".openai.azure.com", ".cognitiveservices.azure.com")
+_REASONING_MODELS = re.compile(r"o[134](?:-|$)|gpt-5(?:-(?:mini|nano|pro|codex|20\d\d).*)?$")
+_PENALTIES = ("presence_penalty", "frequency_penalty")
+_CODEX_REFUSES = ("temperature", "max_output_tokens", "top_p", "parallel_tool_calls", "verbosity")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,14 +128,73 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """Whether runs get an effort, temperature or limit from it."""
         return bool(self.reasoning_effort or self.max_output_tokens) or self.temperature is not None
 
-    @property
-    def is_unsampled(self) -> bool:
-        """Whether it refuses a temperature."""
-        return f".{urlsplit(self.base_url).hostname}".endswith(f".{UNSAMPLED_HOST}")
-
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
+
+
+class ModelOptions(Protocol):
+    """The effort, temperature, length and sampling that a request or the settings of a run ask for."""
+
+    @property
+    def reasoning_effort(self) -> str:
+        """Empty leaves it to the target."""
+        ...
+
+    @property
+    def temperature(self) -> float | None:
+        """None leaves it to the target."""
+        ...
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """None and 0 leave it to the target."""
+        ...
+
+    @property
+    def sampling(self) -> Mapping[str, object]:
+        """Options under OpenAI's names."""
+        ...
+
+
+def unsupported(target: Target, options: ModelOptions) -> list[str]:
+    """Return the options that the target refuses or has no field for, under OpenAI's names.
+
+    A temperature of 1 is what every provider uses without one.
+    """
+    effort = options.reasoning_effort or target.reasoning_effort
+    given = dict.fromkeys(options.sampling)
+    if options.temperature not in {None, 1}:
+        given["temperature"] = None
+    if options.max_output_tokens:
+        given["max_output_tokens"] = None
+    if not given and not effort:
+        return []
+    refused = {name for name in options.sampling if name not in {*SAMPLING[target.wire], *APPLIED_HERE}}
+    host = f".{urlsplit(target.base_url).hostname}"
+    if host.endswith(_UNSAMPLED_HOST) or (target.wire == "anthropic" and effort not in WITHOUT_EFFORT):
+        refused.update(_RANDOMNESS)
+    if host.endswith(_OPENAI_HOSTS) and _REASONING_MODELS.match(target.model):
+        refused.update(_RANDOMNESS, _PENALTIES)
+    if CODEX_BACKEND in target.base_url:
+        refused.update(_CODEX_REFUSES)
+    found = [name for name in given if name in refused]
+    takes_effort = effort in ANTHROPIC_EFFORTS or effort.isdecimal()
+    has_word = takes_effort if target.wire == "anthropic" else not effort.isdecimal()
+    return found if has_word or effort in WITHOUT_EFFORT else [*found, "reasoning_effort"]
+
+
+def listed(options: Sequence[str]) -> str:
+    """Return the options as part of a sentence."""
+    *others, last = options
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def refusal(target: Target, options: Sequence[str]) -> str:
+    """Return the error for options that the target doesn't support."""
+    effort = f" with the reasoning effort {target.reasoning_effort}" if target.reasoning_effort else ""
+    what = f"{listed(options)}{effort}"
+    return f"The target {target.name!r} doesn't support {what}. Leave it out, or use another target."
 
 
 # Models that are trained to change files with apply_patch.

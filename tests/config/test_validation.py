@@ -58,7 +58,7 @@ WRONG = [
         2,
         "names the file /etc/hf/none.md, which can't be read: No such",
     ),
-    (CLAUDE + "temperature = 1.0\n", 6, "isn't accepted by api.anthropic.com"),
+    (CLAUDE + "temperature = 0.5\n", 6, "isn't accepted by api.anthropic.com"),
     (CLAUDE + "reasoning_effort = 'Very High'\n", 6, "must be a level such as low"),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, edits, plan"),
     ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),

@@ -37,7 +37,7 @@ def _target(wire: Any = "responses", base_url: str = "http://127.0.0.1:9/v1") ->
         ({"reasoning_effort": "Very high"}, ConfigurationError, "reasoning_effort is a level such as"),
         ({"max_output_tokens": 0}, ConfigurationError, "max_output_tokens must be at least 1"),
         ({"stop": ("x",) * 17}, ConfigurationError, "stop has more than 16 texts"),
-        ({"seed": 7}, ConfigurationError, "main doesn't support seed. Leave it out"),
+        ({"seed": 7}, ConfigurationError, "'main' doesn't support seed. Leave it out"),
     ],
 )
 def test_a_setting_that_would_fail_or_be_ignored_is_refused_by_name(
@@ -54,7 +54,7 @@ def test_what_is_no_model_settings_and_a_temperature_that_a_model_ignores_are_re
     with pytest.raises(TypeError, match="model_settings is a ModelSettings"):
         untyped(_target(), model_settings={"temperature": 0})
     claude = _target("anthropic", "https://api.anthropic.com")
-    with pytest.raises(ConfigurationError, match="main doesn't support temperature"):
+    with pytest.raises(ConfigurationError, match="'main' doesn't support temperature"):
         Agent(claude, model_settings=ModelSettings(temperature=0))
     assert Agent(claude, model_settings=ModelSettings(stop="END", reasoning_effort="high"))
 

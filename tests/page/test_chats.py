@@ -191,26 +191,34 @@ async def test_a_file_that_no_model_reads_and_a_long_paste_are_files_for_the_age
             await expect(chat.talk).to_contain_text(f"in the workspace: attachments/{path.name}")
 
 
-async def test_the_composer_names_the_models_and_sends_the_chosen_one_with_its_effort(visit: Visit) -> None:
+async def test_the_composer_names_the_models_and_sends_the_chosen_one_with_its_options(visit: Visit) -> None:
     """Two targets of one model are told apart; the choice is kept in the browser."""
     models = ("gpt-6", "claude-opus", "gpt-6")
     async with visit.chatting([Say("one")], [Say("two")], models=models) as server:
         chat = await visit(server.url)
-        model, effort = (chat.page.get_by_role("combobox", name=name) for name in ("Model", "Effort"))
+        model = chat.page.get_by_role("combobox", name="Model")
         await expect(model.get_by_role("option")).to_have_text(
             ["gpt-6 · main", "claude-opus", "gpt-6 · third"]
         )
         await chat.say("first")
         await chat.answered("one")
         await model.select_option("claude-opus")
-        await effort.select_option("High effort")
+        await chat.button("default effort").click()
+        options = chat.page.get_by_role("dialog", name="Model options")
+        await options.get_by_text("High", exact=True).click()
+        await options.get_by_label("Temperature").fill("3")
+        await options.get_by_label("Temperature").fill("0.3")
+        await options.get_by_label("Maximum tokens").fill("900")
+        await options.get_by_role("button", name="Close").click()
+        await expect(chat.button("high effort · 0.3 · 900")).to_be_visible()
         await chat.page.reload()
         await chat.say("second")
         await chat.answered("two")
         asked = [request.body or {} for request in server.chaos.seen.requests]
-        assert [(one["model"], one.get("reasoning_effort")) for one in asked] == [
-            ("gpt-6", None),
-            ("claude-opus", "high"),
+        names = ("model", "reasoning_effort", "temperature", "max_tokens")
+        assert [[one.get(name) for name in names] for one in asked] == [
+            ["gpt-6", None, None, None],
+            ["claude-opus", "high", 0.3, 900],
         ]
 
 

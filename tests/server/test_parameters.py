@@ -19,7 +19,6 @@ TOLD: Mapping[Wire, Mapping[str, Any]] = {
         "max_output_tokens": 77,
         "reasoning": {"effort": "low", "summary": "auto"},
     },
-    # one that is to think takes no temperature
     "anthropic": {"max_tokens": 77, "output_config": {"effort": "low"}},
 }
 
@@ -38,7 +37,9 @@ async def test_temperature_length_and_effort_reach_the_provider(wire: Wire) -> N
         served(replace(target_of(chaos), wire=wire)) as server,
     ):
         for nth, (path, body) in enumerate(asked, 1):
-            status, answer = await server.post(path, body | {"temperature": 0.3, "top_p": 0.5})
+            # one that is to think takes no temperature but the usual one
+            sampling = {} if wire == "anthropic" else {"temperature": 0.3}
+            status, answer = await server.post(path, body | sampling)
             assert status in {200, 202}, answer
             await chaos.seen.until_body(nth)
             sent: Any = chaos.seen.requests[nth - 1].body
@@ -95,14 +96,43 @@ async def test_what_no_model_takes_is_refused_by_name(fields: dict[str, Any], pa
         assert (await server.get("/v1/runs"))[1]["data"] == []
 
 
-async def test_a_temperature_that_the_chosen_target_refuses_is_refused_by_name() -> None:
-    """P12: the target that the run names, or the default one; a fallback goes without."""
-    claude = Target(name="claude", wire="anthropic", base_url="https://api.anthropic.com", model="c")
-    async with ChaosServer([Say("hi")]) as chaos, served(claude, target_of(chaos)) as server:
-        for named in ({}, {"model": "claude"}):
-            answer = await server.call("POST", "/v1/runs", body={"input": "x", "temperature": 0.3, **named})
-            assert (answer.status, answer.json["error"]["param"]) == (400, "temperature")
-            assert "'claude'" in answer.json["error"]["message"]
+CLAUDE = Target(name="claude", wire="anthropic", base_url="https://api.anthropic.com", model="c")
+OPENAI = Target(name="openai", wire="chat", base_url="https://api.openai.com/v1", model="gpt-5-mini")
+CODEX = Target(name="codex", wire="responses", base_url="https://chatgpt.com/backend-api/codex", model="m")
+
+
+@for_each_row(
+    ("target", "fields", "param"),
+    [
+        (CLAUDE, {"temperature": 0.3}, "temperature"),
+        (
+            replace(CLAUDE, base_url="https://c.test"),
+            {"temperature": 0, "reasoning_effort": "low"},
+            "temperature",
+        ),
+        (replace(CLAUDE, base_url="https://c.test"), {"reasoning_effort": "huge"}, "reasoning_effort"),
+        (OPENAI, {"temperature": 0.3}, "temperature"),
+        (OPENAI, {"reasoning_effort": "4096"}, "reasoning_effort"),
+        (CODEX, {"temperature": 0.3}, "temperature"),
+        (CODEX, {"max_output_tokens": 9}, "max_output_tokens"),
+    ],
+)
+async def test_an_option_that_the_chosen_target_refuses_is_refused_by_name(
+    target: Target, fields: dict[str, Any], param: str
+) -> None:
+    """P12: on each route, for the target that the run names, or the default one."""
+    chat = {"max_tokens" if name == "max_output_tokens" else name: value for name, value in fields.items()}
+    async with ChaosServer([Say("hi")]) as chaos, served(target, target_of(chaos)) as server:
+        for path, body in (
+            ("/v1/runs", {"input": "x", **fields}),
+            ("/v1/runs", {"input": "x", "model": target.name, **fields}),
+            ("/v1/chat/completions", {"messages": USER, **chat}),
+            ("/v1/responses", {"input": "x", **fields}),
+        ):
+            answer = await server.call("POST", path, body=body)
+            assert (answer.status, answer.json["error"]["param"]) == (400, param), path
+            assert repr(target.name) in answer.json["error"]["message"]
+        assert (await server.get("/v1/runs"))[1]["data"] == []
         run_id = await server.start(temperature=0.3, model="main")
         assert (await server.ended(run_id))["output"] == "hi"
 

@@ -25,6 +25,7 @@ const DIALOGS = {
   settings: "SettingsDialog",
   help: "KeyboardHelp",
   context: "ContextDialog",
+  options: "OptionsDialog",
   inbox: "Inbox",
   targets: "TargetsDialog",
   usage: "UsageDialog",

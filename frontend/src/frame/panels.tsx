@@ -2,6 +2,7 @@
 import { later } from "./later.tsx";
 
 export { ContextDialog } from "../talk/context_dialog.tsx";
+export { OptionsDialog } from "../talk/options_dialog.tsx";
 export { FilesPlace } from "./files_place.tsx";
 export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";

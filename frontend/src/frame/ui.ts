@@ -7,6 +7,7 @@ export type DialogName =
   | "help"
   | "inbox"
   | "context"
+  | "options"
   | "targets"
   | "usage"
   | "channels"

@@ -42,6 +42,9 @@ export interface Settings {
   readonly model: string;
   /** How much the model thinks; "" leaves it to the model. */
   readonly effort: string;
+  /** The temperature, and the longest answer in tokens, as numbers; "" leaves them to the model. */
+  readonly temperature: string;
+  readonly maxTokens: string;
   readonly sidebar: "open" | "closed";
 }
 
@@ -59,7 +62,8 @@ export interface Pending {
   readonly parts: readonly Part[];
   readonly mode: SendMode;
   readonly model: string;
-  readonly effort: string;
+  /** Effort, temperature and length, as the server names them. */
+  readonly options?: Readonly<Record<string, string | number>>;
   /** Plan it first, work on it until it is reached, or run it as a shell command; a message of an earlier page has no such word. */
   readonly way?: SendWay;
   /** The permission mode of a new session; "" or none is the configured one. */

@@ -29,7 +29,7 @@ export async function send(
     parts,
     mode,
     model,
-    effort: settings.value.effort,
+    options: modelOptions(),
     way,
     permission: here === null ? nextMode.value : "",
     made_ms: Date.now(),
@@ -42,6 +42,15 @@ export async function send(
     open(one.session_id, "new");
   }
   return deliver(one);
+}
+
+function modelOptions(): Record<string, string | number> {
+  const { effort, temperature, maxTokens } = settings.value;
+  return {
+    ...(effort && { reasoning_effort: effort }),
+    ...(temperature && { temperature: +temperature }),
+    ...(maxTokens && { max_tokens: +maxTokens }),
+  };
 }
 
 /** Whether the text is a shell command: it begins with an exclamation mark. */
@@ -129,7 +138,7 @@ async function post(one: Pending): Promise<Result<Started>> {
     origin: "page",
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
-    ...(one.effort ? { reasoning_effort: one.effort } : {}),
+    ...one.options,
     ...(one.permission ? { permission_mode: one.permission } : {}),
     ...(one.way === "plan" ? { plan_first: true } : {}),
     ...(one.way === "goal" ? { goal: true } : {}),

@@ -11,6 +11,8 @@ export const DEFAULTS: Settings = {
   bareKeys: true,
   model: "",
   effort: "",
+  temperature: "",
+  maxTokens: "",
   sidebar: "open",
 };
 

@@ -11,7 +11,7 @@ export function Chips(): JSX.Element {
   return (
     <div class="chips">
       <Model />
-      <Effort />
+      <Options />
       <Workspace />
       <Context />
     </div>
@@ -55,30 +55,22 @@ function modelName({ name, model }: TargetState): string {
   return harmless(!model ? name : isShared ? `${model} · ${name}` : model);
 }
 
-const EFFORTS: readonly (readonly [value: string, words: string])[] = [
-  ["", "Default effort"],
-  ["low", "Low effort"],
-  ["medium", "Medium effort"],
-  ["high", "High effort"],
-];
-
-/** How much the model thinks; one that can't be told is asked without it. */
-function Effort(): JSX.Element | null {
+/** How the model answers; its dialog has what few people change. */
+function Options(): JSX.Element | null {
   if (targets.value.length === 0) return null;
+  const { effort, temperature, maxTokens } = settings.value;
+  const words = [`${effort || "default"} effort`, temperature, maxTokens].filter(Boolean).join(" · ");
   return (
-    <label class="chip pick" title="How much the model thinks before it answers">
-      <span class="unseen">Effort</span>
-      <select
-        value={settings.value.effort}
-        onChange={(event) => changeSettings({ effort: event.currentTarget.value })}
-      >
-        {EFFORTS.map(([value, words]) => (
-          <option key={value} value={value}>
-            {words}
-          </option>
-        ))}
-      </select>
-    </label>
+    <button
+      type="button"
+      class="chip pick"
+      title="Effort, temperature and length"
+      onClick={() => {
+        dialog.value = "options";
+      }}
+    >
+      {words}
+    </button>
   );
 }
 

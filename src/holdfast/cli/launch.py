@@ -42,6 +42,8 @@ class ChatCommand(Struct, frozen=True, kw_only=True):
     session: str = ""
     mode: str = ""
     effort: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
     agent: str = ""
     model: str | None = None
     workspace: str | None = None
@@ -161,10 +163,17 @@ def _chat(wanted: ChatCommand) -> int:
         session=wanted.session,
         model=wanted.model or "",
         mode=wanted.mode,
-        effort=wanted.effort,
+        options=_model_options(wanted),
         agent=wanted.agent,
     )
     return chat(_flags(wanted), start)
+
+
+def _model_options(wanted: ChatCommand | RunCommand) -> dict[str, object]:
+    """Return the effort, temperature and length that messages are sent with."""
+    given: dict[str, object] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens}
+    given["reasoning_effort"] = wanted.effort or None
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _wrong_mode(mode: str) -> int:
@@ -190,9 +199,7 @@ def _run(wanted: RunCommand) -> int:
         session_id=wanted.session,
         model=wanted.model or "",
         mode=wanted.mode,
-        effort=wanted.effort,
-        temperature=wanted.temperature,
-        max_tokens=wanted.max_tokens,
+        options=_model_options(wanted),
         agent=wanted.agent,
         form="json" if wanted.as_json else "text",
     )

@@ -44,9 +44,7 @@ class Task(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     model: str = ""
     mode: str = ""  # the permission mode; empty: the session's, or the configured one
-    effort: str = ""
-    temperature: float | None = None
-    max_tokens: int | None = None
+    options: Mapping[str, object] = {}  # of the model, such as its temperature
     agent: str = ""
     form: str = "text"  # or json
 
@@ -67,9 +65,7 @@ def run(flags: Mapping[str, object], task: Task) -> int:
                 "origin": ONE_SHOT,
                 "workspace": str(attached.directory.settings.workspace),
                 **({"permission_mode": task.mode} if task.mode else {}),
-                **({"reasoning_effort": task.effort} if task.effort else {}),
-                "temperature": task.temperature,
-                "max_tokens": task.max_tokens,
+                **task.options,
                 **({"agent": task.agent} if task.agent else {}),
             },
         )

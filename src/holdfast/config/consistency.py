@@ -26,8 +26,8 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.policy.tool_names import BUILT_IN, MCP_PREFIX
-from holdfast.targets import UNSAMPLED_HOST, Wire
-from holdfast.values import EVERY_SOURCE, OPENAI, RELAY
+from holdfast.targets import Target, Wire, unsupported
+from holdfast.values import EVERY_SOURCE, OPENAI, RELAY, RunSettings
 
 if TYPE_CHECKING:
     from holdfast.policy.approval_rules import ApprovalRule
@@ -153,8 +153,16 @@ def _target(target: TargetSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("reasoning_effort",), "must be a level such as low, medium or high")
     if target.temperature is not None and target.temperature > TEMPERATURE_MAX:
         yield ConfigIssue(("temperature",), f"must be at most {TEMPERATURE_MAX:g}")
-    if target.temperature is not None and f".{url.hostname}".endswith(f".{UNSAMPLED_HOST}"):
-        yield ConfigIssue(("temperature",), f"isn't accepted by {url.hostname}")
+    defaults = RunSettings(
+        reasoning_effort=target.reasoning_effort,
+        temperature=target.temperature,
+        max_output_tokens=target.max_output_tokens,
+    )
+    base_url = f"{url.scheme}://{url.hostname}{url.path}"
+    named = Target(name=target.name, wire=target.wire, base_url=base_url, model=target.model)
+    effort = f" with the reasoning effort {target.reasoning_effort}" if target.reasoning_effort else ""
+    for name in unsupported(named, defaults):
+        yield ConfigIssue((name,), f"isn't accepted by {url.hostname}{effort}")
 
 
 def _target_keys(target: TargetSettings, *, local: bool) -> Iterator[ConfigIssue]:

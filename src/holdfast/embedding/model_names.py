@@ -17,7 +17,7 @@ from holdfast.config.files import own_environ
 from holdfast.config.known_targets import KnownTargets, shipped_known, tables_by_key
 from holdfast.config.proxies import proxy_for
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.targets import APPLIED_HERE, SAMPLING, STOPS_MAX, Patience, Target
+from holdfast.targets import STOPS_MAX, Patience, Target, refusal, unsupported
 from holdfast.values import RunSettings
 
 
@@ -197,7 +197,7 @@ def checked_settings(given: object, models: "Iterable[Target | ModelServer]") ->
     _insist_on_values(given)
     first = next(iter(models), None)
     if isinstance(first, Target):
-        _insist_on_support(named, first)
+        _insist_on_support(given, first)
     return given
 
 
@@ -213,9 +213,6 @@ def _insist_on_values(given: ModelSettings) -> None:
         raise ConfigurationError(f"model_settings: stop has more than {STOPS_MAX} texts.")
 
 
-def _insist_on_support(named: Mapping[str, object], target: Target) -> None:
-    for name in named:
-        if name not in (*_OF_RUNS, *SAMPLING[target.wire], *APPLIED_HERE):
-            raise ConfigurationError(f"model_settings: {target.name} doesn't support {name}. Leave it out.")
-    if "temperature" in named and target.is_unsampled:
-        raise ConfigurationError(f"model_settings: {target.name} doesn't support temperature. Leave it out.")
+def _insist_on_support(given: ModelSettings, target: Target) -> None:
+    if names := unsupported(target, given.applied_to(RunSettings())):
+        raise ConfigurationError(f"model_settings: {refusal(target, names)}")

@@ -3,11 +3,12 @@
 For wires without stop sequences, this module applies them: the answer ends before the first one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from typing import Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.messages import CHARS_PER_TOKEN, ModelRequest
@@ -15,7 +16,7 @@ from holdfast.model_events import LONG_CHARS, Finished, ItemClosed, ModelEvent, 
 from holdfast.models.output_tool import OutputToolParser, output_tool_name
 from holdfast.models.sse import FrameRun, SseFrame
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
-from holdfast.targets import SAMPLING, Target, Wire
+from holdfast.targets import SAMPLING, Target, Wire, unsupported
 
 STOP = "stop"
 
@@ -135,12 +136,29 @@ class Build(Protocol):
         ...
 
 
+def without(request: ModelRequest, options: Container[str]) -> ModelRequest:
+    """The request without these options."""
+    if not options:
+        return request
+    return replace(
+        request,
+        reasoning_effort="" if "reasoning_effort" in options else request.reasoning_effort,
+        temperature=None if "temperature" in options else request.temperature,
+        max_output_tokens=None if "max_output_tokens" in options else request.max_output_tokens,
+        sampling={name: value for name, value in request.sampling.items() if name not in options},
+    )
+
+
 class WireAdapter(msgspec.Struct, frozen=True):
     """One wire."""
 
-    build: Build
+    post: Build
     parser: Callable[[], StreamParser]
     outputs_by_tool: Callable[[ModelRequest, Target], bool]
+
+    def build(self, request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
+        """The POST for this request, without options that the target refuses."""
+        return self.post(without(request, unsupported(target, request)), target, blobs=blobs)
 
     def parser_of(self, request: ModelRequest, target: Target) -> StreamParser:
         """Reads the answer to this request."""

@@ -36,11 +36,10 @@ from holdfast.models.wire import (
     sampling_of,
     sendable,
 )
-from holdfast.targets import Target
+from holdfast.targets import ANTHROPIC_EFFORTS, Target
 
 API_VERSION = "2023-06-01"
 CACHED_MESSAGES = 2  # plus the tools and the instructions: a request can have four breakpoints
-EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 MAX_TOKENS_DEFAULT = 32_000
 SCHEMA_HOST = "anthropic.com"
 TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -69,11 +68,9 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     if request.output is not None and not by_tool:
         format_: Json = {"type": "json_schema", "schema": request.output.schema}
         thinking["output_config"] = {**_mapping(thinking.get("output_config")), "format": format_}
-    if request.temperature is not None and not thinking and not target.is_unsampled:
+    if request.temperature is not None:
         body["temperature"] = request.temperature
     sampling = sampling_of(request, target)
-    if thinking or target.is_unsampled:
-        sampling.pop("top_p", None)
     if isinstance(stop := sampling.get("stop_sequences"), str):
         sampling["stop_sequences"] = [stop]
     sampling.pop("parallel_tool_calls", None)  # part of the tool choice
@@ -124,9 +121,9 @@ def _mapping(value: object) -> Json:
 def _thinking(request: ModelRequest, target: Target, *, max_tokens: int) -> Json:
     """The thinking fields: an effort for current models, a token budget for older ones."""
     effort = effort_of(request)
-    if effort in EFFORTS:
+    if effort in ANTHROPIC_EFFORTS:
         adaptive = {"type": "adaptive", "display": "summarized"}
-        return {"thinking": adaptive, "output_config": {"effort": EFFORTS[effort]}}
+        return {"thinking": adaptive, "output_config": {"effort": ANTHROPIC_EFFORTS[effort]}}
     if not effort.isdecimal() or not _may_budget(request.messages, target):
         return {}
     budget = int(effort)

@@ -43,7 +43,7 @@ from holdfast.models.status_lines import (
     would_do,
 )
 from holdfast.models.target_states import TargetWait
-from holdfast.targets import Target
+from holdfast.targets import Target, listed, refusal
 from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
@@ -132,6 +132,9 @@ class _Call:
             self._choose_keys()
         target = self._first_target()
         while True:
+            if target.name == self._targets[0].name and (names := self._asked.unsupported(target)):
+                failure = Failure(kind="bad_request", text=refusal(target, names), rule="unsupported_option")
+                return NoAnswer(self._call_id, failure, tuple(self._trace))
             if (closed := self._closed_for_too_long(target)) is not None:
                 return closed
             await self._pass_gate(target)
@@ -311,6 +314,8 @@ class _Call:
         """Tell the user about another target when it's about to answer, not when it's merely asked."""
         if target.name != self._shown_target.name:
             why = self._why_other or slower(self._shown_target.name)
+            if names := self._asked.unsupported(target):
+                why = f"{why}; {target.name} answers without {listed(names)}"
             self._emit(e.TargetSwitched, from_target=self._shown_target.name, to_target=target.name, why=why)
             self._shown_target = target
 

@@ -1,7 +1,7 @@
 """What a call asks, as the retry loop sees it, and the request of a conversation that Holdfast holds."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, TypeAlias, assert_never
 
@@ -16,7 +16,7 @@ from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
 from holdfast.models.target_states import TargetStates
 from holdfast.models.wire import REASONING_OFF, StreamParser, WireRequest
-from holdfast.targets import Target
+from holdfast.targets import WITHOUT_EFFORT, Target, unsupported
 from holdfast.values import Failure, FilePart, ImagePart
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,10 @@ class CallRequest(Protocol):
     wait_ms_max: int | None  # None means any
     waits_at_gates: bool  # a person's "try now" doesn't
     is_replaceable: bool  # a failed attempt can be replaced: no one has seen output that can't be taken back
+
+    def unsupported(self, target: Target) -> Sequence[str]:
+        """The options of the caller that a request to the target goes without."""
+        ...
 
     def over_window_tokens(self, target: Target) -> int:
         """By how many tokens it surely exceeds the target's context window."""
@@ -99,6 +103,14 @@ class ConversationRequest(CallRequest):
         self.model = request.model
         self.input_tokens = request.input_tokens
         self.asks_to_reason = request.reasoning_effort not in {"", REASONING_OFF}
+
+    @override
+    def unsupported(self, target: Target) -> Sequence[str]:
+        asked = self._begun_with
+        found = unsupported(target, asked)
+        if asked.reasoning_effort not in WITHOUT_EFFORT and self._shared.asks_plainly(target):
+            found.append("reasoning_effort")
+        return found
 
     @override
     def over_window_tokens(self, target: Target) -> int:

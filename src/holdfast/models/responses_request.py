@@ -35,7 +35,7 @@ from holdfast.models.wire import (
     sampling_of,
     sendable,
 )
-from holdfast.targets import Target
+from holdfast.targets import CODEX_BACKEND, Target
 from holdfast.values import OutputFormat
 
 TOOL_CALL_IDS = re.compile(r"\S{1,64}")
@@ -46,7 +46,6 @@ class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     url_part: str
     default_instructions: str = ""
-    takes_limits: bool = True
     takes_phases: bool = False
     cache_key_headers: tuple[str, ...] = ()
     fixed: dict[str, bool | str] = {}
@@ -59,9 +58,8 @@ DIALECTS = (
     # The Codex backend wants instructions, refuses sampling and length settings ("Unsupported parameter"),
     # and finds its prompt cache by the session that the headers name.
     ResponsesDialect(
-        url_part="/backend-api/codex",
+        url_part=CODEX_BACKEND,
         default_instructions="You are a helpful assistant.",
-        takes_limits=False,
         takes_phases=True,
         cache_key_headers=("session-id", "thread-id"),
         fixed={"tool_choice": "auto", "parallel_tool_calls": True},
@@ -82,14 +80,13 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         body["tools"] = declarations(request.tools, "responses", _tool)
     if request.tools and request.tool_choice:
         body["tool_choice"] = _choice(request.tool_choice)
-    if text := _text(request, takes_verbosity=dialect.takes_limits):
+    if text := _text(request):
         body["text"] = text
     if request.reasoning_effort != REASONING_OFF:
         body["include"] = ["reasoning.encrypted_content"]
     if effort := effort_of(request):
         body["reasoning"] = {"effort": effort, "summary": "auto"}
-    if dialect.takes_limits:
-        body |= _limits(request, target)
+    body |= _limits(request, target)
     headers = bearer(target)
     if request.cache_key:
         body["prompt_cache_key"] = request.cache_key
@@ -110,9 +107,9 @@ def _limits(request: ModelRequest, target: Target) -> Json:
     return {name: value for name, value in given.items() if value is not None} | sampling
 
 
-def _text(request: ModelRequest, *, takes_verbosity: bool) -> Json:
+def _text(request: ModelRequest) -> Json:
     text: Json = {} if request.output is None else {"format": _format(request.output)}
-    if takes_verbosity and "verbosity" in request.sampling:
+    if "verbosity" in request.sampling:
         text["verbosity"] = request.sampling["verbosity"]
     return text
 

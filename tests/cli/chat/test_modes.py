@@ -40,19 +40,30 @@ async def test_shift_tab_changes_the_mode_before_and_during_a_session(tmp_path: 
     assert "plan mode" in results[-1]
 
 
-async def test_a_mode_and_an_effort_are_options_and_commands(tmp_path: Path) -> None:
+async def test_a_mode_and_options_of_the_model_are_options_and_commands(tmp_path: Path) -> None:
     async with ChaosServer([Say("one")], [Say("two")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with terminal(*chat(tmp_path, "--mode", "plan", "--effort", "low"), folder=tmp_path) as window:
-            await window.until("mode plan · effort low")
+        given = ("--mode", "plan", "--effort", "low", "--temperature", "0.3")
+        async with terminal(*chat(tmp_path, *given), folder=tmp_path) as window:
+            await window.until("mode plan · temperature 0.3 · effort low")
             await window.say("hi")
             await answered(window, "one")
-            await window.say("/effort very high")
-            await window.until("Add one word")
+            for wrong, words in (
+                ("/effort very high", "Add one word"),
+                ("/temperature 2.5", "Add a number from 0 to 2"),
+                ("/max-tokens few", "Add a whole number of tokens"),
+            ):
+                await window.say(wrong)
+                await window.until(words)
             await window.say("/effort high")
             await window.until("effort high")
+            await window.say("/temperature off")
+            await window.until("Temperature of your next messages: the default")
+            await window.say("/max-tokens 900")
+            await window.until("max tokens 900")
             await window.say("hi")
             await answered(window, "two")
             await left(window)
-        efforts = [(request.body or {}).get("reasoning_effort") for request in chaos.seen.requests]
-    assert efforts == ["low", "high"]
+        names = ("reasoning_effort", "temperature", "max_tokens")
+        sent = [[(request.body or {}).get(name) for name in names] for request in chaos.seen.requests]
+    assert sent == [["low", 0.3, None], ["high", None, 900]]

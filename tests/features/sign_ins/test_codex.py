@@ -58,8 +58,6 @@ async def test_the_backend_gets_what_it_requires_and_nothing_that_it_refuses(tmp
         instructions="Be brief.",
         tools=(tool,),
         cache_key="session-1",
-        max_output_tokens=100,
-        temperature=0.5,
         reasoning_effort="high",
     )
     async with signed_in(tmp_path) as signed:

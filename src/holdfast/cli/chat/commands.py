@@ -4,6 +4,7 @@ Files that a person attaches to the next message.
 """
 
 import asyncio
+import math
 import mimetypes
 import re
 import secrets
@@ -86,6 +87,8 @@ COMMANDS = (
     ("/context", "show what the model sees; pin N or last, unpin N, show N, revert N"),
     ("/mode", "show the permission modes, or set one by NAME"),
     ("/effort", "choose the reasoning effort of the next messages, or set it: low, medium, high, …; off"),
+    ("/temperature", "set the temperature of the next messages, from 0 to 2; off"),
+    ("/max-tokens", "limit the length of the next answers, in tokens; off"),
     ("/model", "choose the model for the next messages, or set it by NAME"),
     ("/attach", "FILE: attach it to the next message; alone, list attachments; clear"),
     ("/sessions", "choose a session, or switch to an ID"),
@@ -104,6 +107,8 @@ _MARKS = frozenset(name for name, _ in COMMANDS if len(name) == 1)
 _SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"], [COMMAND_MARK])
 SESSIONS_SHOWN = 100
 EFFORTS = ("minimal", "low", "medium", "high", "max")
+OPTION_WORDS = {"reasoning_effort": "effort", "temperature": "temperature", "max_tokens": "max tokens"}
+TEMPERATURE_MAX = 2
 _EFFORT = re.compile(r"[a-z0-9]{1,16}")
 # Names in other agents.
 _ALIASES: "Mapping[str, str]" = MappingProxyType(
@@ -149,6 +154,8 @@ class Commands:
             "/context": chat.context.command,
             "/mode": chat.modes.command,
             "/effort": self._effort,
+            "/temperature": self._temperature,
+            "/max-tokens": self._max_tokens,
             "/model": self._model,
             "/sessions": self._sessions,
             "/new": self._new,
@@ -281,10 +288,36 @@ class Commands:
         if not _EFFORT.fullmatch(level):
             await self._say("Add one word: /effort low, medium, high, another level of your model, or off")
             return
-        chat.effort = "" if level == "off" else level
-        await self._say(
-            f"Reasoning effort of your next messages: {safe_line(chat.effort, 20) or 'the default'}."
-        )
+        await self._set_option("reasoning_effort", None if level == "off" else level)
+
+    async def _temperature(self, text: str) -> None:
+        given = _number(text)
+        if text and text != "off" and not 0 <= given <= TEMPERATURE_MAX:
+            await self._say(f"Add a number from 0 to {TEMPERATURE_MAX:g}: /temperature 0.2, or off")
+        elif text:
+            await self._set_option("temperature", None if text == "off" else given)
+        else:
+            await self._show_option("temperature")
+
+    async def _max_tokens(self, text: str) -> None:
+        given = _number(text)
+        if text and text != "off" and not (given >= 1 and given.is_integer()):
+            await self._say("Add a whole number of tokens: /max-tokens 2000, or off")
+        elif text:
+            await self._set_option("max_tokens", None if text == "off" else int(given))
+        else:
+            await self._show_option("max_tokens")
+
+    async def _set_option(self, name: str, value: object) -> None:
+        if value is None:
+            self._chat.options.pop(name, None)
+        else:
+            self._chat.options[name] = value
+        await self._show_option(name)
+
+    async def _show_option(self, name: str) -> None:
+        value = safe_line(str(self._chat.options.get(name, "the default")), 20)
+        await self._say(f"{OPTION_WORDS[name].capitalize()} of your next messages: {value}.")
 
     async def _model(self, name: str) -> None:
         chat = self._chat
@@ -442,6 +475,14 @@ def names_command(line: str) -> bool:
 def is_compaction(line: str) -> bool:
     """Return whether it's the compact command, which appears in the transcript like a message."""
     return line.partition(" ")[0] == COMPACT
+
+
+def _number(text: str) -> float:
+    """Parse a number; NaN if it isn't one, which is in no range."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _is_message(rest: str) -> bool:

@@ -23,6 +23,7 @@ from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
 from holdfast.cli.chat.commands import (
     COMMANDS,
+    OPTION_WORDS,
     Commands,
     is_compaction,
     is_marked,
@@ -63,7 +64,7 @@ class ChatStart(Struct, frozen=True, kw_only=True):
     session: str = ""
     model: str = ""
     mode: str = ""  # empty: the session's, or the configured one
-    effort: str = ""
+    options: Mapping[str, object] = {}
     agent: str = ""
 
 
@@ -107,7 +108,7 @@ class ChatScreen:
         self.scopes: Sequence[str] = ()  # what the key may do; none if the server doesn't say
         self.style = Style()
         self.model = start.model
-        self.effort = start.effort  # for the next messages; empty: the target's
+        self.options = dict(start.options)  # of the model, for the next messages; empty: the target's
         self._agent = start.agent  # for all messages; empty: none, unless a message names one
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
@@ -156,9 +157,9 @@ class ChatScreen:
     def _settings(self) -> str:
         mode = f"mode {self.modes.shown}" if self.modes.shown else ""
         agent = f"agent {safe_line(self._agent, 64)}" if self._agent else ""
-        effort = f"effort {self.effort}" if self.effort else ""
+        options = [f"{OPTION_WORDS[name]} {value}" for name, value in self.options.items()]
         used = f"context {self.context.percent}" if self.context.percent else ""
-        return " · ".join(filter(None, (agent, mode, effort, used)))
+        return " · ".join(filter(None, (agent, mode, *options, used)))
 
     def _live(self) -> str:
         return self.renderer.live() + self.renderer.pinned_lines()  # of the session that is open now
@@ -299,7 +300,7 @@ class ChatScreen:
             "parts": self.attachments,
             **({"plan_first": True} if self.renderer.is_planning else {}),
             **({} if self.session_id else self.modes.fields()),
-            **({"reasoning_effort": self.effort} if self.effort else {}),
+            **self.options,
             **({"agent": self._agent} if self._agent else {}),
             **(more or {}),
         }

@@ -181,7 +181,7 @@ class OpenAIChatRoutes:
                 wanted,
                 said.instructions,
                 declared=declared,
-                sampling=sampling_of(wanted, self._deps),
+                sampling=sampling_of(wanted),
                 output=await chat_output(wanted.response_format),
             ),
             history=history,

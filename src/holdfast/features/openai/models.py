@@ -13,11 +13,10 @@ from holdfast.features.openai.bodies import (
     ModelShown,
     OpenAIRequest,
 )
-from holdfast.server.deps import RouteDeps
-from holdfast.server.model_names import AGENT_OWNER, ModelNames, agent_model
+from holdfast.server.model_names import AGENT_OWNER, ModelNames
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import json_response
-from holdfast.targets import APPLIED_HERE, SAMPLING
+from holdfast.targets import SAMPLING
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
 # Many clients always send these, and they change nothing.
@@ -65,22 +64,13 @@ class OpenAIModelRoutes:
         return json_response(_shown(name, owner))
 
 
-def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
-    """The sampling options of the request; raises a Problem for one that would be ignored."""
+def sampling_of(wanted: OpenAIRequest) -> dict[str, object]:
+    """The sampling options of the request; raises a Problem for one that no model gets."""
     for name, usual in _NEVER_PASSED.items():
         if getattr(wanted, name) not in (None, usual):
             raise unsupported(name, "isn't supported")
     given = {name: getattr(wanted, name) for name in SAMPLING["chat"]}
-    options = {
-        name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)
-    }
-    targets = deps.options.targets
-    named = agent_model(wanted.model or "")
-    target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
-    for name in options:
-        if target is not None and name not in SAMPLING[target.wire] and name not in APPLIED_HERE:
-            raise unsupported(name, f"isn't supported by the target {target.name}")
-    return options
+    return {name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)}
 
 
 def unsupported(name: str, why: str) -> Problem:

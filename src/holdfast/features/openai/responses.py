@@ -213,7 +213,7 @@ class OpenAIResponsesRoutes:
                 wanted,
                 "\n\n".join(one for one in (wanted.instructions, said.instructions) if one),
                 declared=declared,
-                sampling=sampling_of(wanted, self._deps),
+                sampling=sampling_of(wanted),
                 output=await responses_output(wanted.text),
             ),
             history=history,

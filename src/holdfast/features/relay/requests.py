@@ -90,6 +90,10 @@ class RelayedRequest(CallRequest):
         return not self.buffer.has_content
 
     @override
+    def unsupported(self, target: Target) -> tuple[()]:
+        return ()  # a client of another protocol may have to send them, so its translation drops them
+
+    @override
     def over_window_tokens(self, target: Target) -> int:
         return 0  # its provider decides
 

@@ -37,7 +37,7 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, too_many
 from holdfast.server.transport.bodies import checked_session_id, converted
 from holdfast.server.transport.once import replay_headers
-from holdfast.targets import Target
+from holdfast.targets import Target, refusal, unsupported
 from holdfast.values import (
     COMMAND_MARK,
     ONE_SHOT,
@@ -315,15 +315,13 @@ async def _with(deps: RouteDeps, message: IncomingMessage, name: str) -> RunSett
         raise bad_request(str(error), param="agent", code="agent_unusable") from error
 
 
-def check_temperature(settings: RunSettings, targets: Sequence[Target]) -> None:
-    """Raise a Problem if the target that the run names, or else the default one, accepts no temperature."""
-    if settings.temperature is None or not targets:
+def check_options(settings: RunSettings, targets: Sequence[Target]) -> None:
+    """Raise a Problem if the named target, or else the default one, doesn't support an option."""
+    if not targets:
         return
-    names = (one for one in targets if settings.model in {one.name, one.model})
-    target = next(names, targets[0])
-    if target.is_unsampled:
-        text = f"The target '{target.name}' accepts no temperature. Leave it out, or choose another target"
-        raise bad_request(text, param="temperature", code="unsupported_option")
+    target = next((one for one in targets if settings.model in {one.name, one.model}), targets[0])
+    if names := unsupported(target, settings):
+        raise bad_request(refusal(target, names), param=names[0], code="unsupported_parameter")
 
 
 def _is_model(deps: RouteDeps, name: str) -> bool:

@@ -25,7 +25,7 @@ from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
 from holdfast.server.runs.requests import (
-    check_temperature,
+    check_options,
     message_of,
     not_sent,
     reserved_place,
@@ -117,7 +117,7 @@ class RunRoutes:
             await deps.mode_access.check_in(session_id, message.permission_mode, deps.modes)
         async with reserved_place(deps):
             message = await with_agent(deps, await self._placed(session_id, message))
-            check_temperature(message.settings, deps.options.targets)
+            check_options(message.settings, deps.options.targets)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
