@@ -133,7 +133,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
 
 
-class ModelOptions(Protocol):
+class CallOptions(Protocol):
     """The effort, temperature, length and sampling that a request or the settings of a run ask for."""
 
     @property
@@ -157,7 +157,7 @@ class ModelOptions(Protocol):
         ...
 
 
-def unsupported(target: Target, options: ModelOptions) -> list[str]:
+def unsupported(target: Target, options: CallOptions) -> list[str]:
     """Return the options that the target refuses or has no field for, under OpenAI's names.
 
     A temperature of 1 is what every provider uses without one.

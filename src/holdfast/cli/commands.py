@@ -242,16 +242,14 @@ def doctor(
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Skip checks that call models or MCP servers.")
-    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Call no models or MCP servers.")] = False,
 ) -> None:
     """Check targets, disk, store, port and limits, and suggest fixes. Exits with 1 if a check fails."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
     ask, ask_others = command.NOBODY if offline else command.EVERYBODY
-    flags = {"config": config, "data_dir": data_dir}
+    flags = _flags(data_dir, config)
     raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_others=ask_others))
 
 
