@@ -28,7 +28,8 @@ export function Modal({ onClose, children, ...about }: ModalProps): JSX.Element 
     <dialog
       {...about}
       ref={ref}
-      onClose={onClose}
+      // The browser reports a closed dialog late: by then this one may be gone and another one open.
+      onClose={({ currentTarget }) => currentTarget.isConnected && onClose()}
       onPointerDown={(event) => event.target === ref.current && onClose()}
     >
       {children}

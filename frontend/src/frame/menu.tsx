@@ -72,7 +72,10 @@ export function Menu({ label, anchor, items, onClose }: MenuProps): JSX.Element 
       tabIndex={-1}
       aria-label={label}
       onKeyDown={onKeyDown}
-      onToggle={(event) => event.newState === "closed" && onClose()}
+      // The browser reports a closed popover a few frames late: by then this menu may be gone and another one open.
+      onToggle={({ newState, currentTarget }) =>
+        newState === "closed" && currentTarget.isConnected && onClose()
+      }
     >
       {items.map((item) => (
         <button

@@ -1,6 +1,6 @@
 /** The field in which a chat's title is written: Enter keeps it, Escape does not. */
 import type { JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { isComposing } from "../keys.ts";
 import { rename, type SessionShown } from "../state.ts";
 import { linkOf } from "./address.ts";
@@ -14,6 +14,7 @@ interface RenameProps {
 export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
   const done = useRef(false);
   const stood = useRef<string | null>(null);
+  const field = useRef<HTMLInputElement | null>(null);
   const finish = async (title: string, afterwards: (work: () => void) => void): Promise<void> => {
     // Enter takes the field away, and a field that goes away loses the focus: that is one renaming, not two.
     if (done.current) return;
@@ -26,16 +27,28 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
     const result = await rename(row.id, wanted);
     onTrouble(result.ok ? "" : result.trouble.message);
   };
+  // A row that moves to another group meanwhile is drawn anew: that's not the end of the renaming.
+  useLayoutEffect(
+    () => () => {
+      if (done.current || renaming.value === null || field.current === null) return;
+      done.current = true;
+      renaming.value = { ...renaming.value, typed: field.current.value };
+    },
+    [],
+  );
   return (
     <input
       class="field row-rename"
       aria-label="Chat title"
-      defaultValue={row.title || row.preview}
+      defaultValue={renaming.value?.typed ?? (row.title || row.preview)}
       maxLength={200}
-      ref={(field) => {
+      ref={(shown) => {
+        field.current = shown;
         // As the field shows it, on one line, and not as an answer changes it meanwhile.
-        if (field) stood.current ??= field.value.trim();
-        if (field && document.activeElement !== field) field.select();
+        if (shown) stood.current ??= renaming.value?.typed === undefined ? shown.value.trim() : "";
+        if (!shown || document.activeElement === shown) return;
+        shown.select();
+        if (renaming.value?.typed !== undefined) shown.selectionStart = shown.value.length;
       }}
       onKeyDown={(event) => {
         event.stopPropagation();

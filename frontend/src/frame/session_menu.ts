@@ -13,10 +13,9 @@ import {
   session,
   undelete,
 } from "../state.ts";
-import { linkOf } from "./address.ts";
 import { show } from "./commands.ts";
 import type { MenuItem } from "./menu.tsx";
-import { drawerOpen, offerUndo, type Renaming, renaming } from "./ui.ts";
+import { drawerOpen, focusComposer, offerUndo, type Renaming, renaming } from "./ui.ts";
 
 const FORMATS = [
   ["Markdown", "md"],
@@ -64,39 +63,22 @@ async function forked(id: string, tell: Tell): Promise<void> {
 }
 
 async function archivedAway(row: SessionShown, tell: Tell): Promise<void> {
-  const next = neighbourOf(row.id);
   if ((await told(archive(row.id, true), tell)).ok) {
-    focusAfter(next);
     offerUndo(`Archived “${short(row)}”.`, () => archive(row.id, false));
   }
 }
 
 async function deleted(row: SessionShown, tell: Tell): Promise<void> {
-  const next = neighbourOf(row.id);
   const wasOpen = session.value?.id === row.id;
   if ((await told(remove(row.id), tell)).ok) {
-    focusAfter(next);
+    // its title had the focus; a row gives it to the next one
+    queueMicrotask(() => document.activeElement === document.body && focusComposer());
     offerUndo(`Deleted “${short(row)}”.`, async () => {
       const result = await undelete(row.id);
       if (result.ok && wasOpen && session.value === null) show(row.id);
       return result;
     });
   }
-}
-
-/** Where the focus goes when the session's row is gone. */
-function neighbourOf(sessionId: string): HTMLElement | null {
-  const links = [...document.querySelectorAll<HTMLElement>("a.row-link")];
-  const own = linkOf(sessionId);
-  const at = own ? links.indexOf(own) : -1;
-  return links[at + 1] ?? links[at - 1] ?? null;
-}
-
-/** Once the row is gone, before the next key is heard, and only if nothing else has the focus by then. */
-function focusAfter(element: HTMLElement | null): void {
-  queueMicrotask(() => {
-    if (document.activeElement === document.body) element?.focus();
-  });
 }
 
 function short(row: SessionShown): string {

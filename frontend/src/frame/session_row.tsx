@@ -1,11 +1,11 @@
 /** One chat in the list: its title, what goes on in it, and its menu. */
-import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import type { JSX, RefObject } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ago, moment } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { type SessionShown, session } from "../state.ts";
 import { useParts } from "../talk/fetched.ts";
-import { addressOf } from "./address.ts";
+import { addressOf, linkOf } from "./address.ts";
 import { show } from "./commands.ts";
 import { Menu, useMenu } from "./menu.tsx";
 import { originOf } from "./origin.ts";
@@ -24,7 +24,7 @@ export function SessionRow({ row }: { row: SessionShown }): JSX.Element {
   const classes = ["row", current ? "current" : "", row.unread && !current ? "unread" : ""];
   const parts = useParts(isRenaming(row.id, "list"));
   return (
-    <li class={classes.join(" ")}>
+    <li ref={useFocusKept(row.id)} class={classes.join(" ")}>
       {parts ? (
         <parts.Rename row={row} onTrouble={setTrouble} />
       ) : (
@@ -37,6 +37,30 @@ export function SessionRow({ row }: { row: SessionShown }): JSX.Element {
       ) : null}
     </li>
   );
+}
+
+/** A row that had the focus has it again in another group, where it is drawn anew; a row that is gone leaves it to the next. */
+function useFocusKept(sessionId: string): RefObject<HTMLLIElement | null> {
+  const row = useRef<HTMLLIElement>(null);
+  useLayoutEffect(
+    () => () => {
+      const focused = document.activeElement;
+      if (!row.current?.contains(focused)) return;
+      const isMenu = focused?.matches(".row-menu, [role=menuitem]");
+      const links = [...document.querySelectorAll<HTMLElement>("a.row-link")];
+      const at = links.findIndex((link) => row.current?.contains(link));
+      const others = [links[at + 1], links[at - 1]];
+      // Before the next key is heard, and only if nothing else has the focus by then.
+      queueMicrotask(() => {
+        if (document.activeElement !== document.body) return;
+        const again = linkOf(sessionId);
+        const button = isMenu ? again?.parentElement?.querySelector<HTMLElement>(".row-menu") : null;
+        (button ?? again ?? others.find((link) => link?.isConnected))?.focus();
+      });
+    },
+    [],
+  );
+  return row;
 }
 
 interface LineProps {

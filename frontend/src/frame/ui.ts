@@ -63,6 +63,8 @@ export function closeDialog(name: DialogName): void {
 export interface Renaming {
   readonly id: string;
   readonly place: "list" | "head";
+  /** What was typed so far, if the field had to be drawn anew. */
+  readonly typed?: string;
 }
 
 export const renaming = signal<Renaming | null>(null);
