@@ -234,6 +234,26 @@ async def test_after_a_restart_jobs_are_found_and_foreground_leftovers_killed(
     await third.close()
 
 
+async def test_a_restart_with_too_many_jobs_drops_those_that_have_ended(
+    background: Background, call: Call, tmp_path: Path
+) -> None:
+    staying = await start(background, call, "sleep 1000")
+    ended = [await start(background, call, "true") for _ in range(2)]
+    for job_id in ended:
+        job = background.job(job_id, session_id=call.session_id)
+        assert job
+        await job.ended
+    await background.close()
+
+    again = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK, in_all_sessions_max=1)
+    adopted = {job.state.job_id: job for job in await again.adopt()}
+    assert list(adopted) == [staying], "the oldest, but it's running"
+    assert adopted[staying].running
+    assert not [path for path in (tmp_path / "jobs").iterdir() if path.stem in ended]
+    await kill(again, call, staying)
+    await again.close()
+
+
 async def test_a_job_whose_server_is_gone_waits_and_does_not_die(
     background: Background, call: Call, tmp_path: Path
 ) -> None:

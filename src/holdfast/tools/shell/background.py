@@ -177,15 +177,16 @@ class Background:
         for one in living:
             by_marker.setdefault(str(one.marker), []).append(one)
         adopted: list[BackgroundJob] = []
-        kept = with_extra(self._in_all_sessions_max)
-        for state in states[-kept:]:
-            if state.job_id not in self._jobs:
+        ended = [state for state in states if state.marker not in by_marker]
+        dropped = ended[: max(len(states) - with_extra(self._in_all_sessions_max), 0)]  # the oldest
+        for state in states:
+            if state.job_id not in self._jobs and state not in dropped:
                 job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
                 self._jobs[state.job_id] = job
                 job.adopt([one.process for one in by_marker.get(state.marker, [])])
                 await asyncio.wait([job.started])
                 adopted.append(job)
-        for state in states[:-kept]:
+        for state in dropped:
             await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))
         return adopted
 
