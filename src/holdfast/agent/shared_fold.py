@@ -10,7 +10,7 @@ from holdfast.folds.context import KeptContext
 from holdfast.folds.phases import Phase
 from holdfast.folds.rows import QUIET
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import RunReadModel, SessionFold
+from holdfast.folds.session_fold import RunFold, SessionFold
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.messages import Message
 
@@ -37,7 +37,7 @@ class SharedFold:
         self._context = KeptContext()
         self.session = fold.session
         self.transcript = fold.transcript
-        self.runs: Mapping[str, RunReadModel] = fold.runs  # by id
+        self.runs: Mapping[str, RunFold] = fold.runs  # by id
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._listeners: list[weakref.ref[FoldListener]] = []
         self._failure: Exception | None = None

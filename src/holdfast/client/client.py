@@ -242,10 +242,6 @@ class Client:
         """A process in the background, and the end of its output."""
         return await self.get(_process(session_id, job_id), BackgroundOutput)
 
-    async def stop_process(self, session_id: str, job_id: str) -> BackgroundOutput:
-        """End a process in the background; returns when it is dead."""
-        return await self.post(_process(session_id, job_id) + "/stop", {}, BackgroundOutput)
-
     async def children(self, session_id: str) -> ChildList:
         """The sub-agents of a session, and theirs."""
         return await self.get(_session(session_id) + "/children", ChildList)

@@ -179,9 +179,9 @@ class _Scanner:
         *within, name = self._keys("]]")
         path = (*self._opened(within, line=line), name)
         self._last[path] = self._last.get(path, -1) + 1
-        self._note(path, line)
+        self.lines.setdefault(path, line)
         path = (*path, self._last[path])
-        self._note(path, line)
+        self.lines.setdefault(path, line)
         return path
 
     def _header(self) -> KeyPath:
@@ -193,7 +193,7 @@ class _Scanner:
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
-            self._note(path, line)
+            self.lines.setdefault(path, line)
             if path in self._last:
                 path = (*path, self._last[path])
         return path
@@ -203,7 +203,7 @@ class _Scanner:
         path = table
         for key in self._keys("="):
             path = (*path, key)
-            self._note(path, line)
+            self.lines.setdefault(path, line)
         self._value(path)
 
     def _keys(self, end: str) -> list[str]:
@@ -236,7 +236,7 @@ class _Scanner:
         index = 0
         while self._skip(_BLANK_OR_COMMA) and not self._next("]"):
             before = self._at
-            self._note((*path, index), self._line())
+            self.lines.setdefault((*path, index), self._line())
             self._value((*path, index))
             index += 1
             if self._at == before:
@@ -256,9 +256,6 @@ class _Scanner:
 
     def _line(self) -> int:
         return bisect_right(self._ends, self._at - 1) + 1
-
-    def _note(self, path: KeyPath, line: int) -> None:
-        self.lines.setdefault(path, line)
 
 
 def _unquoted(key: str) -> str:

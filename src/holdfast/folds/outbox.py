@@ -35,7 +35,6 @@ class OutboxEntry(Struct):
     platform_id: str = ""
     why: str = ""
     until_ms: int = 0
-    settled_ms: int = 0
     settled_seq: int = 0
 
     @property
@@ -111,7 +110,7 @@ def _attempted(outbox: Outbox, _: int, event: e.DeliveryAttempted) -> None:
 def _confirmed(outbox: Outbox, seq: int, event: e.DeliveryConfirmed) -> None:
     if (delivery := _open(outbox, event.delivery)) is not None:
         delivery.platform_id, delivery.settled_seq = event.platform_id, seq
-        _settle(outbox, delivery, "confirmed", event.at_ms)
+        _settle(outbox, delivery, "confirmed")
         if delivery.is_new:
             outbox.newest[delivery.intended.chat] = seq
 
@@ -127,7 +126,7 @@ def _postponed(outbox: Outbox, _: int, event: e.DeliveryPostponed) -> None:
 def _rejected(outbox: Outbox, _: int, event: e.DeliveryRejected) -> None:
     if (delivery := _open(outbox, event.delivery)) is not None:
         delivery.why = event.why
-        _settle(outbox, delivery, "moot" if event.moot else "rejected", event.at_ms)
+        _settle(outbox, delivery, "moot" if event.moot else "rejected")
         if event.ends_chat:
             outbox.closed_chats[delivery.intended.chat] = event.why
 
@@ -139,7 +138,7 @@ def _unknown(outbox: Outbox, _: int, event: e.DeliveryUnknown) -> None:
     delivery.may_have_arrived = True
     delivery.unknowns += 1
     if event.given_up:
-        _settle(outbox, delivery, "given_up", event.at_ms)
+        _settle(outbox, delivery, "given_up")
     else:
         delivery.state = "unknown"
 
@@ -149,8 +148,8 @@ def _open(outbox: Outbox, key: str) -> OutboxEntry | None:
     return delivery if delivery is not None and delivery.is_open else None
 
 
-def _settle(outbox: Outbox, delivery: OutboxEntry, state: DeliveryState, at_ms: int) -> None:
-    delivery.state, delivery.settled_ms = state, at_ms
+def _settle(outbox: Outbox, delivery: OutboxEntry, state: DeliveryState) -> None:
+    delivery.state = state
     queue = outbox.queues[delivery.intended.chat]
     queue.remove(delivery.key)
     if not queue:

@@ -107,68 +107,6 @@ class AppendOnlyText:
         return self._restart(self._repeating[: self._repeated]) if self._repeating else ""
 
 
-class RunReadModel(Protocol):
-    """A read-only view of a folded run."""
-
-    @property
-    def state(self) -> Run:
-        """The run's state."""
-        ...
-
-    @property
-    def view(self) -> RunView:
-        """The run's entries in the transcript."""
-        ...
-
-    @property
-    def added_text(self) -> str:
-        """Return the newest event's addition to the answer, for views that can't retract text."""
-        ...
-
-    @property
-    def milestone(self) -> type[e.Event]:
-        """The type of the newest event that is more than a fragment."""
-        ...
-
-    @property
-    def output(self) -> str:
-        """The clean answer so far."""
-        ...
-
-    @property
-    def terminal_seq(self) -> int:
-        """The seq of the ending; 0 while there is none."""
-        ...
-
-    def message_text(self, message_id: str) -> str:
-        """The text of a message as it was sent to the run; empty if there is none."""
-        ...
-
-
-class SessionReadModel(Protocol):
-    """A read-only view of a folded session."""
-
-    @property
-    def last_seq(self) -> int:
-        """The newest applied event."""
-        ...
-
-    @property
-    def session(self) -> Session:
-        """The session's state."""
-        ...
-
-    @property
-    def transcript(self) -> Transcript:
-        """Return the session's transcript."""
-        ...
-
-    @property
-    def runs(self) -> Mapping[str, RunReadModel]:
-        """The session's runs by id, in the order they were queued."""
-        ...
-
-
 class RunFold:
     """One run: its state, its part of the transcript, and its text for views that can't retract any."""
 
@@ -209,6 +147,30 @@ class RunFold:
         if isinstance(event, e.MessageDispatched) and event.message_id == self.state.message_id:
             return
         self.milestone = type(event)
+
+
+class SessionReadModel(Protocol):
+    """A read-only view of a folded session."""
+
+    @property
+    def last_seq(self) -> int:
+        """The newest applied event."""
+        ...
+
+    @property
+    def session(self) -> Session:
+        """The session's state."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """Return the session's transcript."""
+        ...
+
+    @property
+    def runs(self) -> Mapping[str, RunFold]:
+        """The session's runs by id, in the order they were queued."""
+        ...
 
 
 class SessionFold:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec.structs import asdict
+
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.agent.prompt import BASE, GUIDE, Machine
@@ -396,18 +398,11 @@ def _options(
 def limits_of(settings: Settings) -> Limits:
     """How much one client may send and hold."""
     limits = settings.server.limits
+    waits: dict[str, Any] = {"header_s": limits.header_s or NO_LIMIT_S, "body_s": limits.body_s or NO_LIMIT_S}
     kept_s = {one: days * DAY_S for one, days in _by_source(settings.server.keep_sessions_days).items()}
     return Limits(
-        body_bytes_max=limits.body_bytes_max,
+        **asdict(limits) | waits,
         relayed_bytes_max=settings.relay.body_bytes_max,
-        json_depth_max=limits.json_depth_max,
-        content_parts_max=limits.content_parts_max,
-        header_s=limits.header_s or NO_LIMIT_S,
-        body_s=limits.body_s or NO_LIMIT_S,
-        subscribers_max=limits.subscribers_max,
-        upload_bytes_per_day=limits.upload_bytes_per_day,
-        unauthenticated_max=limits.unauthenticated_max,
-        queued_runs_max=limits.queued_runs_max,
         sessions_kept_s={**Limits().sessions_kept_s, **kept_s},
         sessions_max=_by_source(settings.server.keep_sessions_max),
         deltas_kept_s=settings.server.keep_deltas_days * DAY_S,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # commands that only read keys load these options too, and ne
 
 MEBIBYTE = 1024 * 1024
 MONTH_S = 30 * 86_400.0
-_CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
 DescribeJobs: TypeAlias = Callable[[str], Sequence[BackgroundJobShown]]
@@ -66,35 +65,26 @@ class ApiKey(Struct, frozen=True):
         return f"ApiKey({self.name!r})"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """Limits on what one client may send or hold."""
+class Limits(LimitSettings, frozen=True, kw_only=True):
+    """Limits on what one client may send or hold: those of the settings, and those that have none."""
 
-    body_bytes_max: int = _CONFIGURABLE.body_bytes_max
     blob_bytes_max: int = 25 * MEBIBYTE
     relayed_bytes_max: int = 32 * MEBIBYTE  # the body of a model call that is relayed
     hook_bytes_max: int = MEBIBYTE  # one delivery to a webhook
     hook_s: float = 10.0  # how long it may take to arrive
     hooks_at_once: int = 8  # deliveries of one address that are being read
     hook_per_minute: int = 120  # signed deliveries to one hook
-    json_depth_max: int = _CONFIGURABLE.json_depth_max
     json_brackets_max: int = 100_000  # lists and objects in one body
     json_values_max: int = 100_000  # strings, and values between commas, in one body
-    content_parts_max: int = _CONFIGURABLE.content_parts_max
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
     pipelined_max: int = 32  # requests that a connection may send before their responses
-    unauthenticated_max: int = _CONFIGURABLE.unauthenticated_max  # connections without a key
     unauthenticated_grace_s: float = 1.0  # how long a connection can stay without one, however many there are
     unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all such connections together
-    header_s: float = _CONFIGURABLE.header_s  # how long a request's headers may take
-    body_s: float = _CONFIGURABLE.body_s  # how long a sender may be silent within a body
     body_total_s: float = 120.0  # how long a whole body may take
     keep_alive_s: float = 5.0  # how long a connection may wait for its next request
     unread_s: float = 300.0  # how long a client may read nothing
     going_s: float = 3.0  # how long active responses may take during a shutdown
-    subscribers_max: int = _CONFIGURABLE.subscribers_max
-    upload_bytes_per_day: int = _CONFIGURABLE.upload_bytes_per_day  # of one key
-    queued_runs_max: int = _CONFIGURABLE.queued_runs_max
     heartbeat_s: float = 15.0
     live_after_s: float = 3.0
     live_every_s: float = 1.0

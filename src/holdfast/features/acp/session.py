@@ -46,7 +46,7 @@ from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import RunReadModel, SessionFold
+from holdfast.folds.session_fold import RunFold, SessionFold
 from holdfast.policy.tool_names import tool_kind
 from holdfast.values import CHAT, Action, Choice
 
@@ -265,7 +265,7 @@ class EditorSession:
             self._modes_told += 1
             await self._editor.session_update(self.session_id, mode_update(self.mode))
 
-    async def _tell_message(self, event: e.MessageDispatched, run: RunReadModel) -> None:
+    async def _tell_message(self, event: e.MessageDispatched, run: RunFold) -> None:
         """A message that was sent from elsewhere; the editor shows those that it sent itself."""
         async with self._sending:  # until it's known whose run this is
             is_own = event.run_id in self._started and event.message_id == run.state.message_id

@@ -27,7 +27,7 @@ from acp.schema import (
 from holdfast import events as e
 from holdfast.catalog import frames_for
 from holdfast.folds.entries import Ending, Entry, Person, Text, Thinking, ToolCard
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.policy.tool_names import tool_kind
 from holdfast.tools.arguments import mapping
 
@@ -74,7 +74,7 @@ def entry_updates(entry: Entry, workspace: str) -> Iterator[Update]:
             return
 
 
-def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator[Update]:
+def event_updates(event: e.Event, run: RunFold, workspace: str) -> Iterator[Update]:
     """Yield the updates for a live event. `run` is the run after it."""
     if text := run.added_text:
         yield agent_text(text, _call_id(run))
@@ -94,7 +94,7 @@ def feature_updates(event: e.Event) -> Iterator[Update]:
 
 
 def _tool_updates(
-    event: e.ToolAsked | e.ToolStarted | e.ToolOutput | e.ToolEnded, run: RunReadModel, workspace: str
+    event: e.ToolAsked | e.ToolStarted | e.ToolOutput | e.ToolEnded, run: RunFold, workspace: str
 ) -> Iterator[Update]:
     card = card_of(run, event.tool_call_id)
     if card is None:
@@ -108,13 +108,13 @@ def _tool_updates(
             yield tool_running(card)
 
 
-def card_of(run: RunReadModel, tool_call_id: str) -> ToolCard | None:
+def card_of(run: RunFold, tool_call_id: str) -> ToolCard | None:
     """The call of a tool as people see it."""
     cards = (entry for entry in reversed(run.view.entries) if isinstance(entry, ToolCard))
     return next((card for card in cards if card.tool_call_id == tool_call_id), None)
 
 
-def _call_id(run: RunReadModel) -> str:
+def _call_id(run: RunFold) -> str:
     """The call to the model that the newest output is of."""
     said = (entry.call_id for entry in reversed(run.view.entries) if isinstance(entry, Text | Thinking))
     return next(said, run.state.run_id)

@@ -17,7 +17,7 @@ from holdfast.features.ag_ui.bodies import PROTOCOL_VERSION, RunAgentInput
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_tools import client_calls
@@ -47,7 +47,7 @@ class AgUiView:
         version = {"protocolVersion": PROTOCOL_VERSION, "metadata": about}
         return {"type": "RUN_STARTED", **self._ids, **self._parent, **version}
 
-    def add(self, event: e.Event, added: Added, run: RunReadModel) -> AgUiEvent | None:
+    def add(self, event: e.Event, added: Added, run: RunFold) -> AgUiEvent | None:
         """Return the frame of an event before the last."""
         if isinstance(event, e.ToolAsked):
             if run.state.tools[event.tool_call_id].owner == "client":
@@ -176,7 +176,7 @@ class AgUiFeed(SpanFeed):
         return self._deps.peers.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
     @override
-    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunFold) -> list[bytes]:
         event = ask_event(record.event)
         if isinstance(event, e.RunEnded | e.ClientToolsAsked | e.PersonAsked):
             self.is_over = True

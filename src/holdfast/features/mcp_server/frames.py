@@ -12,7 +12,7 @@ from holdfast.features.mcp_server.bodies import RpcId
 from holdfast.features.mcp_server.rpc import Json, notification
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.runner.asks import QUESTION_CLOSED
 from holdfast.server.runs.run_report import ask_of, code_of, error_of, preview, tool_args
 
@@ -32,7 +32,7 @@ def progress(token: RpcId, at: float, text: str) -> Json:
     return notification("notifications/progress", params)
 
 
-def progress_text(event: e.Event, run: RunReadModel) -> str:
+def progress_text(event: e.Event, run: RunFold) -> str:
     """Describe an event in one line; empty if it isn't worth one. `run` may be ahead of the event."""
     if isinstance(event, e.AskSettled):
         return f"{event.ask_id} is resolved"
@@ -58,12 +58,12 @@ def progress_text(event: e.Event, run: RunReadModel) -> str:
             return "" if of_feature is None else of_feature(event)
 
 
-def _tool_name(run: RunReadModel, tool_call_id: str) -> str:
+def _tool_name(run: RunFold, tool_call_id: str) -> str:
     call = run.state.tools.get(tool_call_id)
     return call.asked.name if call else "tool"
 
 
-def run_result(run: RunReadModel, row: RunRow) -> Json:
+def run_result(run: RunFold, row: RunRow) -> Json:
     """Build the tool's result for an ended run."""
     state, text = run.state, run.output
     about: Json = {"session_id": row.session_id, "run_id": row.run_id, "status": _status(state)}
@@ -159,7 +159,7 @@ def elicited_answer(asked: e.AskAsked, result: Mapping[str, Any]) -> tuple[str, 
     raise ValueError(f"send the action 'accept' with a '{name}', or 'decline'")
 
 
-def task(run: RunReadModel, row: RunRow, *, asks: Mapping[str, e.PersonAsked]) -> Json:
+def task(run: RunFold, row: RunRow, *, asks: Mapping[str, e.PersonAsked]) -> Json:
     """A run as a task; `asks` are what its client can ask a person about."""
     state = run.state
     status, text = _task_state(run, asks)
@@ -174,7 +174,7 @@ def task(run: RunReadModel, row: RunRow, *, asks: Mapping[str, e.PersonAsked]) -
     return shown | ({"statusMessage": text[:LINE_CHARS_MAX]} if text else {})
 
 
-def task_detail(run: RunReadModel, row: RunRow, *, asks: Mapping[str, e.PersonAsked]) -> Json:
+def task_detail(run: RunFold, row: RunRow, *, asks: Mapping[str, e.PersonAsked]) -> Json:
     """The same with what it waits for, or with its result."""
     shown = task(run, row, asks=asks)
     match shown["status"]:
@@ -194,7 +194,7 @@ def input_requests(asks: Mapping[str, e.PersonAsked]) -> Json:
     }
 
 
-def _task_state(run: RunReadModel, asks: Mapping[str, e.PersonAsked]) -> tuple[TaskStatus, str]:
+def _task_state(run: RunFold, asks: Mapping[str, e.PersonAsked]) -> tuple[TaskStatus, str]:
     state = run.state
     if state.outcome == "cancelled":
         return "cancelled", "The run was stopped"

@@ -31,7 +31,7 @@ from holdfast.features.mcp_server.rpc import INVALID_PARAMS, Json, RpcError, not
 from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import AskRow, RunRow
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import Record
 from holdfast.runner.asks import AskAnswer
@@ -136,7 +136,7 @@ class RunCallFeed(SpanFeed):
         self._shown = ""
 
     @override
-    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunFold) -> list[bytes]:
         del added  # an answer is sent as a whole
         event, told = ask_event(record.event), list[Json]()
         if (text := progress_text(event, run)) and (shown := self._progress(record.seq, text)):
@@ -158,7 +158,7 @@ class RunCallFeed(SpanFeed):
         cursor = self._call.cursor.encoded(record.seq)
         return [sse(one, cursor=cursor if at == last else "") for at, one in enumerate(told)]
 
-    def _asked(self, asked: e.PersonAsked, run: RunReadModel) -> list[Json]:
+    def _asked(self, asked: e.PersonAsked, run: RunFold) -> list[Json]:
         ask = run.state.person_asks.get(asked.ask_id)
         if ask is None or ask.state != "open" or asked.ask_id in self._settled_before:
             return []
@@ -336,7 +336,7 @@ class RunCalls:
         """Whether the client's key may approve actions."""
         return "approve" in caller.scope.get(KEY_SCOPES, frozenset())
 
-    def open_asks(self, caller: McpCaller, run: RunReadModel) -> Mapping[str, e.PersonAsked]:
+    def open_asks(self, caller: McpCaller, run: RunFold) -> Mapping[str, e.PersonAsked]:
         """Return the requests the client can show to a person, by id."""
         if not caller.peer.can_elicit:
             return {}

@@ -44,7 +44,7 @@ from holdfast.features.openai.shapes import (
 from holdfast.features.openai.shared_routes import SharedRoutes
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.model_names import is_hermes
@@ -261,7 +261,7 @@ class ChatView(RunStreamView):
         """The role comes first."""
         return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
 
-    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
+    def add(self, event: e.Event, added: Added, run: RunFold) -> list[bytes]:
         """Text as content; tools as progress beside it."""
         self._head["model"] = run.state.model or self._head["model"]
         if added.text:
@@ -301,7 +301,7 @@ class ChatView(RunStreamView):
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
         return [*last, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
 
-    def _asks(self, event: e.Event, run: RunReadModel) -> list[bytes]:
+    def _asks(self, event: e.Event, run: RunFold) -> list[bytes]:
         """That the run waits for a person, in the text."""
         if (
             not self._page
@@ -324,7 +324,7 @@ class ChatView(RunStreamView):
         return b"data: %b\n\n" % encode({**beside, **self._head, "choices": [choice], **usage})
 
 
-def _progress(event: e.Event, run: RunReadModel) -> dict[str, Any]:
+def _progress(event: e.Event, run: RunFold) -> dict[str, Any]:
     """Return a tool's progress in hermes format, with an empty chunk.
 
     The official package treats any event as a chunk, and its users read the first choice of each.

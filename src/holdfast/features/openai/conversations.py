@@ -31,7 +31,7 @@ from holdfast.features.openai.models import unsupported
 from holdfast.features.openai.shapes import BREAK, encode
 from holdfast.folds.entries import Person, Text, ToolCard
 from holdfast.folds.run_view import RunView
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.ids import client_call_id, new_epoch, new_session_id
 from holdfast.interfaces.journal import Appended, IfSessionNew, KeyConflict, Replayed
@@ -247,7 +247,7 @@ async def _referenced_item(deps: RouteDeps, named: object, *, where: str) -> Ite
     return {"role": "assistant", "content": text}
 
 
-def _said(run: RunReadModel, *, calls_before: str) -> str:
+def _said(run: RunFold, *, calls_before: str) -> str:
     """The text of a run after this many tool calls: one message of its stream."""
     text, between, made = "", "", 0
     for entry in run.view.entries:

@@ -38,7 +38,7 @@ from holdfast.features.openai.shapes import (
 from holdfast.folds.entries import Entry, Text, ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.server.problems import Problem
 from holdfast.server.provider_formats import response_fields, text_part
 from holdfast.server.runs.client_tools import ClientCall, client_calls, text_before
@@ -220,7 +220,7 @@ class ResponseView(RunStreamView):
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
-    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
+    def add(self, event: e.Event, added: Added, run: RunFold) -> list[bytes]:
         """Text goes into a message; tool calls and their results are items."""
         if added.text:
             if self._context.settings.output is not None:
@@ -304,13 +304,13 @@ class ResponseView(RunStreamView):
             self._row.run_id, text, calls_before=self._context.calls_before + len(self._calls), status=status
         )
 
-    def _call(self, call_id: str, run: RunReadModel) -> list[bytes]:
+    def _call(self, call_id: str, run: RunFold) -> list[bytes]:
         self._index += 1
         self._calls[call_id] = self._index
         call = ServerToolCall(call_id, tool_name(run, call_id), tool_args(run, call_id))
         return [self._event(kind, **fields) for kind, fields in self._items.started(call, self._index)]
 
-    def _result_events(self, event: e.ToolEnded, run: RunReadModel) -> list[bytes]:
+    def _result_events(self, event: e.ToolEnded, run: RunFold) -> list[bytes]:
         call_id = event.tool_call_id
         name, args = tool_name(run, call_id), tool_args(run, call_id)
         call = ServerToolCall(call_id, name, args, event.result, event.ok)

@@ -16,7 +16,7 @@ from holdfast.features.openai.bodies import OpenAIRequest, PersonNeeded
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.server.model_names import agent_model, is_hermes
 from holdfast.server.options import ServerOptions
@@ -114,7 +114,7 @@ class RunStreamView(Protocol):
         """Return the frames before the first event."""
         ...
 
-    def add(self, event: e.Event, added: Added, run: RunReadModel) -> list[bytes]:
+    def add(self, event: e.Event, added: Added, run: RunFold) -> list[bytes]:
         """Return the frames of an event before the last."""
         ...
 
@@ -145,7 +145,7 @@ class OpenAIFeed(SpanFeed):
         return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
     @override
-    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunFold) -> list[bytes]:
         event = record.event
         if isinstance(event, e.RunEnded | e.ClientToolsAsked):
             self.is_over = True

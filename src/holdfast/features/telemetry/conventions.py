@@ -3,12 +3,10 @@
 `tests/features/telemetry/test_conventions.py` compares each with the pinned package.
 """
 
-AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OPERATION_NAME = "gen_ai.operation.name"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
-PROVIDER_NAME = "gen_ai.provider.name"
 REQUEST_MODEL = "gen_ai.request.model"
 RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
 RESPONSE_MODEL = "gen_ai.response.model"

@@ -92,7 +92,6 @@ class _Scan(Struct):
     only_counts: bool  # reads no file
     result: Scanned = field(default_factory=Scanned)
     started_s: float = field(default_factory=time.monotonic)
-    started_ns: int = field(default_factory=time.time_ns)
 
     def folder(self, fd: int, path: str, *, rules: list[tuple[int, IgnoreRules]], depth: int) -> bytes:
         """Store a folder and everything below it; returns the name of its tree."""

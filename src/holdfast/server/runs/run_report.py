@@ -10,7 +10,7 @@ from holdfast import events as e
 from holdfast.api.runs import ApprovalShown, ClientCallShown, ClientToolsShown, QuestionShown, UsageShown
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.interfaces.ids import client_call_id
 
 PREVIEW_CHARS_MAX = 200
@@ -115,7 +115,7 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
     )
 
 
-def client_calls_of(run: RunReadModel, asked: e.ClientToolsAsked) -> ClientToolsShown:
+def client_calls_of(run: RunFold, asked: e.ClientToolsAsked) -> ClientToolsShown:
     """Return the calls that the client must run, under the ids for their results."""
     return ClientToolsShown(
         client_tools_id=asked.client_tools_id,
@@ -131,13 +131,13 @@ def client_calls_of(run: RunReadModel, asked: e.ClientToolsAsked) -> ClientTools
     )
 
 
-def tool_name(run: RunReadModel, tool_call_id: str) -> str:
+def tool_name(run: RunFold, tool_call_id: str) -> str:
     """Return the tool of a call."""
     call = run.state.tools.get(tool_call_id)
     return call.asked.name if call else ""
 
 
-def tool_args(run: RunReadModel, tool_call_id: str) -> dict[str, object]:
+def tool_args(run: RunFold, tool_call_id: str) -> dict[str, object]:
     """Return the arguments of a tool call."""
     call = run.state.tools.get(tool_call_id)
     return call.asked.args if call else {}

@@ -10,7 +10,7 @@ from holdfast.api.runs import RunChild, RunShown, RunState, UsageShown
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import ChildState, Run
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.server.runs.run_report import (
     STATUSES,
     RunStatus,
@@ -24,7 +24,7 @@ from holdfast.server.sessions.listing import SessionLogs, root_of
 from holdfast.server.streams import hermes
 
 
-def run_state(fold: RunReadModel, row: RunRow) -> RunState:
+def run_state(fold: RunFold, row: RunRow) -> RunState:
     """A run's state, from its fold."""
     run = fold.state
     asks: dict[str, Any] = {}

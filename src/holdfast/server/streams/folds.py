@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session import Session
-from holdfast.folds.session_fold import RunReadModel, RunReplay
+from holdfast.folds.session_fold import RunFold, RunReplay
 from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.journal import Store
 from holdfast.runner.supervisor import Supervisor
@@ -31,14 +31,14 @@ class Folds:
     def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._replays: OrderedDict[str, tuple[RunReadModel, int, int]] = (
+        self._replays: OrderedDict[str, tuple[RunFold, int, int]] = (
             OrderedDict()
         )  # the seq it's folded up to, and its bytes
         self._replayed_bytes = 0
         self._frames: WeakValueDictionary[str, SharedFrames] = WeakValueDictionary()
         self._polled: OrderedDict[str, SharedFrames] = OrderedDict()
 
-    async def run(self, row: RunRow) -> RunReadModel:
+    async def run(self, row: RunRow) -> RunFold:
         """The run, up to date with its log; raises a Problem if the log is gone."""
         if row.status != "ended":
             view = await self._supervisor.view(row.session_id)
@@ -50,7 +50,7 @@ class Folds:
             return known.runs[row.run_id]
         return await self._replayed(row)
 
-    async def _replayed(self, row: RunRow) -> RunReadModel:
+    async def _replayed(self, row: RunRow) -> RunFold:
         kept = self._replays.get(row.run_id)
         if kept is not None and kept[1] >= row.last_seq:
             self._replays.move_to_end(row.run_id)
@@ -68,7 +68,7 @@ class Folds:
         self._keep(row.run_id, replay.fold, until=row.last_seq, size=size)
         return replay.fold
 
-    def _keep(self, run_id: str, fold: RunReadModel, *, until: int, size: int) -> None:
+    def _keep(self, run_id: str, fold: RunFold, *, until: int, size: int) -> None:
         _, _, earlier = self._replays.pop(run_id, (None, 0, 0))
         self._replays[run_id] = fold, until, size
         self._replayed_bytes += size - earlier

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.folds.asks import SETTLED_STATES, ask_event, ask_kind
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.server.runs.run_report import (
     PREVIEW_CHARS_MAX,
     ask_of,
@@ -62,7 +62,7 @@ def _question(asked: e.QuestionAsked) -> Frame:
     return shown | web_ui | {"requested_at": asked.at_ms / 1000, "timeout_seconds": left_s}
 
 
-def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
+def _settled_ask(_: RunFold, event: e.AskSettled) -> Frame:
     """How an ask was settled; hermes clients look up a question's answer themselves."""
     fields: Frame = {f"{ask_kind(event)}_id": event.ask_id}
     if ask_kind(event) == "approval":
@@ -78,21 +78,21 @@ def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
             return fields
 
 
-def milestone_of(run: RunReadModel) -> str:
+def milestone_of(run: RunFold) -> str:
     """The name of the run's newest frame that isn't a delta."""
     if run.milestone is e.RunEnded:
         return TERMINAL_NAMES[run.state.outcome or "failed"]
     return _NAMES[run.milestone]
 
 
-def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
+def frame_of(event: e.Event, run: RunFold) -> Frame | None:
     """The frame of an event of the run, if it has one; `run` is the run as it is after the event."""
     if text := run.added_text:
         return {"event": "message.delta", "delta": text}
     return named_frame(event, run)
 
 
-def named_frame(event: e.Event, run: RunReadModel) -> Frame | None:
+def named_frame(event: e.Event, run: RunFold) -> Frame | None:
     """The same for an event without text; for tools and requests, `run` may be ahead of the event."""
     event = ask_event(event)  # what a sub-agent asks looks as if the run itself asked
     kind = type(event)
@@ -105,15 +105,15 @@ def named_frame(event: e.Event, run: RunReadModel) -> Frame | None:
     return {"event": name, **fields}
 
 
-def _reasoning(run: RunReadModel, event: e.ReasoningDelta) -> Frame | None:
+def _reasoning(run: RunFold, event: e.ReasoningDelta) -> Frame | None:
     return {"delta": event.text} if run.state.answers else None
 
 
-def _reasoning_done(run: RunReadModel, event: e.ReasoningDone) -> Frame | None:
+def _reasoning_done(run: RunFold, event: e.ReasoningDone) -> Frame | None:
     return {"text": event.text} if event.text and run.state.answers else None
 
 
-def _tool_started(run: RunReadModel, event: e.ToolStarted) -> Frame:
+def _tool_started(run: RunFold, event: e.ToolStarted) -> Frame:
     args = tool_args(run, event.tool_call_id)
     return {
         "tool": tool_name(run, event.tool_call_id),
@@ -123,7 +123,7 @@ def _tool_started(run: RunReadModel, event: e.ToolStarted) -> Frame:
     }
 
 
-def _tool_ended(run: RunReadModel, event: e.ToolEnded) -> Frame:
+def _tool_ended(run: RunFold, event: e.ToolEnded) -> Frame:
     return {
         "tool": tool_name(run, event.tool_call_id),
         "tool_call_id": event.tool_call_id,
@@ -134,7 +134,7 @@ def _tool_ended(run: RunReadModel, event: e.ToolEnded) -> Frame:
     }
 
 
-def _steered(run: RunReadModel, event: e.MessageDispatched) -> Frame | None:
+def _steered(run: RunFold, event: e.MessageDispatched) -> Frame | None:
     if event.message_id == run.state.message_id:
         return None
     return {
@@ -143,7 +143,7 @@ def _steered(run: RunReadModel, event: e.MessageDispatched) -> Frame | None:
     }
 
 
-def _terminal(run: RunReadModel, event: e.RunEnded) -> Frame:
+def _terminal(run: RunFold, event: e.RunEnded) -> Frame:
     state, text = run.state, run.output
     fields: Frame = {"outcome": event.outcome, "usage": msgspec.to_builtins(usage_of(state))}
     if text or event.outcome in {"completed", "refused"}:
@@ -167,7 +167,7 @@ _CHILD_STATUSES: Mapping[OutcomeKind, str] = MappingProxyType(
 )
 
 
-def _child(run: RunReadModel, started: e.ChildStarted) -> Frame:
+def _child(run: RunFold, started: e.ChildStarted) -> Frame:
     """A sub-agent; hermes starts several with one call, so it counts them."""
     task = tool_args(run, started.tool_call_id).get("task")
     return {
@@ -180,7 +180,7 @@ def _child(run: RunReadModel, started: e.ChildStarted) -> Frame:
     }
 
 
-def _child_ended(run: RunReadModel, event: e.ChildEnded) -> Frame | None:
+def _child_ended(run: RunFold, event: e.ChildEnded) -> Frame | None:
     child = run.state.children.get(event.child_id)
     if child is None:
         return None
@@ -220,7 +220,7 @@ _NAMES: Mapping[type[e.Event], str] = MappingProxyType(
         e.ClientToolsWithdrawn: "client_tools.expired",
     }
 )
-_FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = MappingProxyType(
+_FIELDS: Mapping[type[e.Event], Callable[[RunFold, Any], Frame | None]] = MappingProxyType(
     {
         e.RunQueued: lambda _, event: {"message_id": event.message_id},
         e.RunStarted: lambda _, __: {},

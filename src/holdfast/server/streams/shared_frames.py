@@ -16,7 +16,7 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
-from holdfast.folds.session_fold import RunReadModel, RunReplay
+from holdfast.folds.session_fold import RunFold, RunReplay
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import Live, RunFeed
@@ -42,7 +42,7 @@ class Added(NamedTuple):
 NOTHING_ADDED = Added()
 
 
-def added_by(event: e.Event, run: RunReadModel) -> Added:
+def added_by(event: e.Event, run: RunFold) -> Added:
     """Return what the event added; `run` is the run as it is after the event."""
     if run.added_text:
         return Added(run.added_text)
@@ -91,7 +91,7 @@ class SharedFrames:
         view.listen(self)
 
     @property
-    def run(self) -> RunReadModel:
+    def run(self) -> RunFold:
         """The run at the head of its log."""
         return self._view.runs[self._run_id]
 
@@ -136,7 +136,7 @@ class SharedFrames:
             self._kept_from = oldest + 1
 
 
-def _made(record: Record, event: e.Event, *, run: RunReadModel) -> RunFrame | None:
+def _made(record: Record, event: e.Event, *, run: RunFold) -> RunFrame | None:
     frame = hermes.frame_of(event, run)
     if frame is None:
         return None
@@ -163,7 +163,7 @@ class FrameReader:
         self._seen = self._after
 
     @property
-    def run(self) -> RunReadModel:
+    def run(self) -> RunFold:
         """The run, at least as far as this reader has read."""
         found = self._replay.fold if self._replay else self._shared.run if self._shared else None
         assert found is not None, "the run's first event was read"
@@ -246,7 +246,7 @@ class SpanFeed(Feed):
         self._pending = pending
 
     @abstractmethod
-    def _encoded(self, record: Record, added: Added, run: RunReadModel) -> list[bytes]:
+    def _encoded(self, record: Record, added: Added, run: RunFold) -> list[bytes]:
         """Return the frames of an event; sets `is_over` after the last. `run` may be ahead of the event."""
 
     @override
@@ -298,7 +298,7 @@ class SpanFeed(Feed):
         return None
 
 
-def _is_of_client(event: e.Event, run: RunReadModel) -> bool:
+def _is_of_client(event: e.Event, run: RunFold) -> bool:
     """Whether the event only repeats what the client itself sent."""
     if isinstance(event, e.ClientToolsAnswered | e.ClientToolsExpired | e.ClientToolsWithdrawn):
         return True

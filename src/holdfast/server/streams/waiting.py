@@ -17,7 +17,7 @@ from holdfast.codec import numbered
 from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
-from holdfast.folds.session_fold import RunReadModel
+from holdfast.folds.session_fold import RunFold
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
@@ -33,7 +33,7 @@ NO_RETRY = {"X-Should-Retry": "false"}
 class ResponseSpan(Struct, frozen=True):
     """The part of a run in one response: all of it, or up to client tool calls."""
 
-    run: RunReadModel
+    run: RunFold
     client_ask: e.ClientToolsAsked | None = None
     person_ask: e.PersonAsked | None = None  # where a client gets this instead of an answer
     used: Tally = field(default_factory=Tally)
