@@ -59,6 +59,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("ag_ui"),
     Shipped("mcp_server"),
     Shipped("mcp_client", settings=("mcp_servers",)),
+    Shipped("browser", settings=("browser.enabled",)),
     Shipped("files"),
     Shipped("acp"),
     Shipped("service"),

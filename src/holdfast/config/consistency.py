@@ -70,14 +70,20 @@ def issues_in(
             return
 
 
+def _hosts(path: KeyPath, hosts: tuple[str, ...]) -> Iterator[ConfigIssue]:
+    if not hosts:
+        return
+    from holdfast.policy.host_rules import BadHost, host_rules  # few settings have rules for hosts
+
+    try:
+        host_rules(hosts)
+    except BadHost as error:
+        yield ConfigIssue(path, str(error))
+
+
 def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIssue]:
     if not isinstance(sandbox.network, str):
-        from holdfast.policy.host_rules import BadHost, host_rules  # few settings have rules for hosts
-
-        try:
-            host_rules(sandbox.network)
-        except BadHost as error:
-            yield ConfigIssue(("network",), str(error))
+        yield from _hosts(("network",), sandbox.network)
     if not (sandbox.write or sandbox.read):
         return
     from holdfast.policy.lifts import why_not_given  # few settings have paths
@@ -287,6 +293,7 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)
     yield from _relay(settings)
+    yield from _hosts(("browser", "hosts"), settings.browser.hosts)
     title = settings.agent.title_target
     known = {name for target in settings.targets for name in (target.name, target.model)}
     if title not in {"", "off", *known}:

@@ -237,6 +237,28 @@ class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     api_key: Annotated[Secret, doc("API key for Brave, Tavily or Exa.", "key")] = Secret()
 
 
+class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[browser]: a browser for agents, in the sandbox. It needs bubblewrap."""
+
+    enabled: Annotated[bool, doc("Whether agents can use a browser.")] = False
+    command: Annotated[
+        tuple[str, ...],
+        msgspec.Meta(min_length=1),
+        doc("Program and arguments of the Playwright MCP server."),
+    ] = ("playwright-mcp",)
+    executable: Annotated[
+        str, doc("Program of Chromium or Chrome. If empty, the first one in PATH.", "path")
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...],
+        doc(
+            "Hosts that all pages can load from, such as `*.example.com`. Private addresses need an "
+            "entry, such as `127.0.0.1:8000`."
+        ),
+    ] = ()
+    browsers_max: Annotated[AtLeast1, doc("Browsers at the same time, one for each run that uses it.")] = 4
+
+
 class SignInSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[sign_ins]]: alternative issuers for sign-ins, such as GitHub Enterprise."""
 
@@ -436,6 +458,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
     web_search: WebSearchSettings = WebSearchSettings()
+    browser: BrowserSettings = BrowserSettings()
     relay: RelaySettings = RelaySettings()
     sign_ins: tuple[SignInSettings, ...] = ()
     keys: tuple[KeySettings, ...] = ()

@@ -155,7 +155,7 @@ async def open_servers(
         return {
             one.name: await stack.enter_async_context(one.part(one.session_tools)(context))
             for one in FEATURES.values()
-            if one.session_tools
+            if one.session_tools and one.is_used(settings)
         }
     except BadMcpServer as error:
         raise ConfigurationError(f"mcp_servers: {error}") from error

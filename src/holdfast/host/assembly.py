@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal
@@ -112,10 +111,7 @@ def _works(settings: Settings, runtime: Runtime, features: Sequence[Feature]) ->
         await asyncio.to_thread(import_module, feature.module(feature.work))
         await feature.part(feature.work)(deps, settings, runtime)
 
-    def is_wanted(feature: Feature) -> bool:
-        return not feature.work_needs or bool(attrgetter(feature.work_needs)(settings))
-
-    return {one.name: partial(work, one) for one in features if is_wanted(one)}
+    return {one.name: partial(work, one) for one in features if one.is_used(settings)}
 
 
 @asynccontextmanager

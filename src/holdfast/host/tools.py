@@ -140,7 +140,7 @@ async def open_tools(
             session_tools = {
                 one.name: await stack.enter_async_context(one.part(one.session_tools)(context))
                 for one in FEATURES.values()
-                if one.session_tools
+                if one.session_tools and one.is_used(settings)
             }
             yield HostTools(
                 registry,

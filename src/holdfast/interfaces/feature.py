@@ -392,8 +392,9 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.
     work: str = ""
 
-    # The setting without which there's no work, such as "telemetry.endpoint". Empty: there always is.
-    work_needs: str = ""
+    # The setting without which there's no work and there are no session tools, such as "telemetry.endpoint".
+    # Empty: there always are.
+    needs: str = ""
 
     # Its fields of /health/detailed: `async (deps: RouteDeps) -> Mapping[str, Any]`.
     health: str = ""
@@ -406,6 +407,10 @@ class Feature(Struct, frozen=True, kw_only=True):
 
     # Requests between the servers that share a store: a class like `Peers` (server/peers.py).
     peers: str = ""
+
+    def is_used(self, settings: "Settings") -> bool:
+        """Return whether the settings have what `needs` names."""
+        return not self.needs or bool(attrgetter(self.needs)(settings))
 
     def part(self, name: str) -> Any:
         """Import a part by its "module:name"."""

@@ -33,7 +33,7 @@ EVERY_TOOL = "*"
 
 _BY_NAME: frozenset[FindingKind] = frozenset(("change", "program", "network"))
 _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
-_BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
+_BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write", "submit"))
 _BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "write", "write_outside"))
 _BY_FILE: frozenset[FindingKind] = frozenset((*_BY_PLACE, "autorun", "secret"))
 _BLANKET: frozenset[FindingKind] = frozenset((*_BY_FILE, "wrapper", "word", "setting"))

@@ -360,9 +360,11 @@ def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> 
             yield from _file_findings(kind, path, facts)
     elif kind == "fetch":
         yield PolicyFinding("network", f"It fetches from {plain_host(action.host) or 'an unnamed host'}.")
+    elif kind == "submit":
+        yield PolicyFinding("submit", f"It sends a form to {plain_host(action.host) or 'an unnamed host'}.")
     elif kind == "later":
         yield PolicyFinding("later", "It makes Holdfast run an agent later, by itself.")
-    elif kind != "free":
+    elif kind not in {"free", "act"}:
         yield PolicyFinding("program", f"Holdfast cannot tell what {action.tool} does.")
 
 

@@ -25,11 +25,12 @@ from holdfast.policy.extra_words import first_uncovered, is_runner, similar_usag
 from holdfast.policy.lifts import describe_lift, is_within_lift
 from holdfast.policy.path_facts import Below, PathFacts
 from holdfast.policy.shell.words import Word
-from holdfast.policy.tool_names import FETCH_URL, SHELL
+from holdfast.policy.tool_names import BROWSER_OPEN, FETCH_URL, SHELL
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.values import GrantOffer, GrantRule, Width
 
 _NOTHING: frozenset[FindingKind] = frozenset()
+_PAGES = frozenset((FETCH_URL, BROWSER_OPEN))
 _EXACT: frozenset[FindingKind] = frozenset(
     ("change", "program", "network", "outside", "repository", "setting", "write")
 )
@@ -50,6 +51,7 @@ _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
         "wrapper": f"It runs something that Holdfast can't see in advance, {_ONLY_ONCE}.",
         "word": f"Part of it is known only when it runs, {_ONLY_ONCE}.",
         "shortfall": f"The sandbox can't hide or check everything here, {_ONLY_ONCE}.",
+        "submit": f"It sends a form, {_ONLY_ONCE}.",
         "later": f"It makes Holdfast act by itself, {_ONLY_ONCE}.",
         "secret": f"It may show secrets, {_ONLY_ONCE}.",
         "autorun": f"It may write a file that programs run later, {_ONLY_ONCE}.",
@@ -162,7 +164,7 @@ def offer_of(rule: GrantRule) -> GrantOffer:
         into = "".join(f" > {shlex.quote(path)}" for path in rule.paths[1:])
         other = shlex.join((*rule.argv, "--another-option"))
         return GrantOffer(rule=rule, covers=shlex.join(rule.argv) + into, asks=other + into)
-    if rule.tool == FETCH_URL:
+    if rule.tool in _PAGES:
         return GrantOffer(
             rule=rule,
             covers=f"any page of {rule.host}",
@@ -206,6 +208,6 @@ def describe(rule: GrantRule) -> str:
             )
         into = f", writing {', '.join(files)}" if files else ""
         return f"Exactly `{_command_line(rule.argv)}` in {where}{into}{lifted}."
-    if rule.host and rule.tool == FETCH_URL:
+    if rule.host and rule.tool in _PAGES:
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."

@@ -15,7 +15,7 @@ from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.programs import NETWORK_SUBCOMMANDS
 from holdfast.policy.shell.words import Word, likely_name
-from holdfast.policy.tool_names import SHELL, tool_kind
+from holdfast.policy.tool_names import BROWSER_OPEN, SHELL, tool_kind
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 from holdfast.safe_text import ascii_host
 
@@ -299,7 +299,10 @@ def _of_tool(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str
     """A call of a tool other than the shell."""
     match tool_kind(part.tool):
         case "fetch":
-            return f"Fetches a page from {_cut(part.host) or 'an unnamed host'}"
+            verb = "Opens" if part.tool == BROWSER_OPEN else "Fetches"
+            return f"{verb} a page from {_cut(part.host) or 'an unnamed host'}"
+        case "submit":
+            return f"Sends a form to {_cut(part.host) or 'an unnamed host'}"
         case "write":
             return f"Writes {_listed(_shown(path, facts) for path in part.paths)}"
         case "later":

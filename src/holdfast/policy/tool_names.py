@@ -45,6 +45,10 @@ READ_NOTES = "read_notes"
 SKILL = "skill"
 WEB_SEARCH = "web_search"
 PROPOSE_SKILL = "propose_skill"
+BROWSER_OPEN = "browser_open"
+BROWSER_LOOK = "browser_look"
+BROWSER_ACT = "browser_act"
+BROWSER_SUBMIT = "browser_submit"
 SCHEDULE = "schedule"
 # These are in no policy: the first only describes tools, and a call of the second is judged as the inner one.
 FIND_TOOLS = "find_tools"
@@ -56,6 +60,8 @@ ToolKind: TypeAlias = Literal[
     "read_tree",  # reads everything below the paths that it names
     "write",  # writes the paths that it names
     "fetch",  # sends a request to the host that it names
+    "act",  # acts on what a host's page shows, which reaches only hosts that were approved
+    "submit",  # sends a form to the host that it names
     "later",  # makes Holdfast do something later, by itself
     "free",  # reaches only the user, or what the session started itself: processes and sub-agents
 ]
@@ -71,6 +77,10 @@ WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
         SKILL: "free",
         PROPOSE_SKILL: "free",
         WEB_SEARCH: "fetch",
+        BROWSER_OPEN: "fetch",
+        BROWSER_LOOK: "free",
+        BROWSER_ACT: "act",
+        BROWSER_SUBMIT: "submit",
         UPDATE_PLAN: "free",
         FINISH_GOAL: "free",
         READ_RESULT: "free",

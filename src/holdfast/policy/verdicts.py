@@ -25,6 +25,7 @@ FindingKind: TypeAlias = Literal[
     "program",  # a program that does more than change files of the workspace
     "repository",  # git runs a program that the repository names
     "change",  # something in the workspace may change
+    "submit",  # a form is sent
     "later",  # something is asked again and again, by nobody
     "rule",  # a configured rule says to ask
     "lift",  # it leaves the sandbox

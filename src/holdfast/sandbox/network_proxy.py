@@ -98,6 +98,7 @@ class NetworkProxy:
         self._blocked: dict[str, None] = {}
         self._more_blocked = 0
         self._connections: set[asyncio.Task[None]] = set()
+        self._closing = False
         self._server: asyncio.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ours: socket.socket | None = None
@@ -114,6 +115,7 @@ class NetworkProxy:
 
     async def __aexit__(self, *_: object) -> None:
         self.started()
+        self._closing = True
         tasks = [*self._connections, *filter(None, [self._serving])]
         for task in tasks:
             task.cancel()
@@ -178,6 +180,10 @@ class NetworkProxy:
             await self._carried(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
             pass  # one of the two sides hung up, which ends the connection for both
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            # Python 3.11's streams would log the end of the task as an error.
         finally:
             self._connections.discard(task)
             await _closed(writer)

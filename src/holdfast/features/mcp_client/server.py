@@ -19,6 +19,7 @@ from holdfast.features.mcp_client.oauth import SignInFile, TokenAuth
 from holdfast.features.mcp_client.process import McpPatience, ServerProcess, blocked, variables
 from holdfast.features.mcp_client.stdio import stdio_wire
 from holdfast.features.mcp_client.tool_specs import plain
+from holdfast.policy.host_rules import HostRules
 from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.confined_run import ConfinedRun
@@ -43,10 +44,14 @@ class McpStatus(Struct, frozen=True, kw_only=True):
 
 
 class ServerPlace(Struct, frozen=True):
-    """The root folder of a server, and where its sign-in is stored (None: nowhere)."""
+    """The root folder of a server, where its sign-in is stored (None: nowhere), and hosts that it can reach.
+
+    Without `rules`, these are the hosts of its sandbox profile.
+    """
 
     workspace: Path = Path()
     sign_ins: Path | None = None
+    rules: HostRules | None = None
 
     def sign_in_file(self, config: McpServerConfig) -> SignInFile | None:
         """Return the file of the server's sign-in; None if it has its own keys or can't sign in."""
@@ -81,6 +86,7 @@ class McpServer:
         self._confined = confined
         place = place or ServerPlace()
         self._workspace = place.workspace
+        self._rules = place.rules
         self._sign_in = place.sign_in_file(config)
         self._is_legacy = config.transport == "sse"
         self._connection: McpConnection | None = None
@@ -235,7 +241,7 @@ class McpServer:
             confinement=confinement,
         )
         async with AsyncExitStack() as stack:
-            run = ConfinedRun(command)
+            run = ConfinedRun(command, rules=self._rules)
             await run.open()
             stack.push_async_callback(run.close)
             process = ServerProcess(

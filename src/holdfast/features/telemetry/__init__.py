@@ -2,4 +2,4 @@
 
 from holdfast.interfaces.feature import Feature
 
-FEATURE = Feature(name="telemetry", work="exporter:export_telemetry", work_needs="telemetry.endpoint")
+FEATURE = Feature(name="telemetry", work="exporter:export_telemetry", needs="telemetry.endpoint")

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from holdfast.policy.host_rules import host_rules
+from holdfast.policy.host_rules import HostRules, host_rules
 from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolve
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
@@ -29,7 +29,12 @@ class ConfinedRun:
     """
 
     def __init__(
-        self, command: Command, *, protected: ProtectedPaths | None = None, resolve: Resolve | None = None
+        self,
+        command: Command,
+        *,
+        protected: ProtectedPaths | None = None,
+        resolve: Resolve | None = None,
+        rules: HostRules | None = None,  # instead of the profile's hosts, if it has such a network
     ) -> None:
         self.command = command
         self.sentences: tuple[str, ...] = ()
@@ -37,6 +42,7 @@ class ConfinedRun:
         self.is_unchecked = False
         self._protected = protected
         self._resolve = resolve
+        self._rules = rules
         self._watch: PathWatch | None = None
         self._proxy: NetworkProxy | None = None
 
@@ -59,7 +65,7 @@ class ConfinedRun:
                 undo=lambda watch: _drop(protected, watch),
             )
         if profile.network == "hosts":
-            proxy = NetworkProxy(host_rules(profile.hosts), resolve=self._resolve)
+            proxy = NetworkProxy(self._rules or host_rules(profile.hosts), resolve=self._resolve)
             self._proxy = await proxy.__aenter__()
             self.command = replace(
                 self.command,
