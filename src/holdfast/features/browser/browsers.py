@@ -131,7 +131,7 @@ def find_program(settings: BrowserSettings, environment: Mapping[str, str]) -> P
 
 
 class RunBrowser:
-    """The browser of one run; a task of its own keeps its server until `close`."""
+    """The browser of one run; its own task keeps its server until `close`."""
 
     def __init__(self, run_id: str, folder: Path, hosts: ReachedHosts) -> None:
         self.hosts = hosts

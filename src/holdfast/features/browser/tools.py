@@ -1,6 +1,7 @@
 """The tools of the browser: open a page, look at it, act on it, and send a form."""
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,14 +35,14 @@ class OpenArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LookArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to see of the page."""
+    """A view of the page."""
 
     what: Literal["snapshot", "screenshot", "console"] = "snapshot"
     target: Annotated[str, Meta(description=_TARGET, max_length=1_000)] = ""
 
 
 class ActArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do on the page."""
+    """An action on the page."""
 
     action: Literal["click", "type", "select", "press", "hover", "back", "wait", "accept", "dismiss", "tab"]
     target: Annotated[str, Meta(description=f"{_TARGET} For a tab: its number.", max_length=1_000)] = ""
@@ -110,9 +111,10 @@ class _BrowserTool(Tool):
             return ToolResult(f"The browser isn't available: {error}.", ok=False, ending="not_started")
         return await self.use(browser, args, call)
 
+    @abstractmethod
     async def use(self, browser: RunBrowser, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """Do it in the run's browser."""
-        raise NotImplementedError
+        ...
 
 
 class OpenPage(_BrowserTool):
