@@ -149,6 +149,7 @@ class ModelRequest(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         frozenset()
     )  # names of tools that the client runs, also those not offered now
     max_output_tokens: int | None = None
+    options_are_ours: bool = False  # a target that refuses one goes without it; a caller's are an error there
     answer_bytes_max: int = ANSWER_BYTES_MAX  # of text, reasoning and tool arguments; nobody is sent this
     temperature: float | None = None
     reasoning_effort: str = ""

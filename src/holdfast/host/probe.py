@@ -21,7 +21,7 @@ from holdfast.redaction import Redactor
 from holdfast.targets import Target
 from holdfast.values import Failure, FailureKind
 
-REQUEST = ModelRequest(messages=(UserMessage("Say ok."),), max_output_tokens=64)
+REQUEST = ModelRequest(messages=(UserMessage("Say ok."),), max_output_tokens=64, options_are_ours=True)
 # The model was reached and worked; a few tokens just weren't enough for an answer.
 WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_output", "content_refused"})
 

@@ -107,6 +107,8 @@ class ConversationRequest(CallRequest):
     @override
     def unsupported(self, target: Target) -> Sequence[str]:
         asked = self._begun_with
+        if asked.options_are_ours:
+            return ()
         found = unsupported(target, asked)
         if asked.reasoning_effort not in WITHOUT_EFFORT and self._shared.asks_plainly(target):
             found.append("reasoning_effort")

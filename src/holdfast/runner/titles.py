@@ -88,6 +88,7 @@ class Titles:
             messages=(UserMessage(ASK + opening),),
             model=deps.title_model or "",
             max_output_tokens=TOKENS_MAX,
+            options_are_ours=True,
         )
         try:
             async with self._slots, asyncio.timeout(CALL_S):

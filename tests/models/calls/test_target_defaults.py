@@ -75,6 +75,13 @@ async def test_an_option_that_a_target_refuses_fails_there_and_is_left_out_of_a_
         assert good.seen.requests_seen == 1
 
 
+async def test_an_option_of_our_own_is_left_out_where_a_target_refuses_it() -> None:
+    """The limit of a title, or of doctor's test call."""
+    async with line_of("anthropic", GOOD) as (line, server):
+        assert isinstance(await line.ask(request_of(sampling={"seed": 7}, options_are_ours=True)), Answer)
+        assert "seed" not in (server.seen.request(1).body or {})
+
+
 async def test_an_effort_that_a_model_turns_out_to_refuse_is_named() -> None:
     status = Status(400, message="Encrypted content is not supported with this model.")
     async with line_of("responses", [status], GOOD) as (line, _):
