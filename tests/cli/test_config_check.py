@@ -70,7 +70,7 @@ def test_what_a_command_is_given_as_a_key_is_hidden_too() -> None:
     words = ["y", "--api-key", "hunter2", "--token=hunter2", "--auth", "--port", "80", "A=b", "PASS=hunter2"]
     words += ["--header", "Authorization: hunter2", "--key-file", "/k", "--max-tokens", "9"]
     lines = list(report(loaded(f"[[mcp_servers]]\nname = 'y'\ncommand = {words}\n")))
-    assert shown(lines, "command").startswith(
+    assert shown(lines[lines.index("[[mcp_servers]]") :], "command").startswith(
         'command = ["y", "--api-key", "(hidden)", "--token=(hidden)", "--auth", "--port", "80", "A=b", '
         '"PASS=(hidden)", "--header", "Authorization:(hidden)", "--key-file", "/k", "--max-tokens", "9"] #'
     )

@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 from typing_extensions import override
 
-from holdfast.features.postgres.blobs import PostgresBlobs
+from holdfast.features.postgres.blobs import PostgresBlobs, ReadRows
 from holdfast.features.postgres.queries import queries
 from journal.object_checks import (
     ObjectLab,
@@ -94,7 +94,7 @@ class BelievesTheBucket(PostgresBlobs):
     """Returns what the bucket has."""
 
     @override
-    async def get(self, name: str) -> bytes | None:
+    async def get(self, name: str, rows: ReadRows | None = None) -> bytes | None:
         (row,) = await self._pool.rows("blob", name=name)
         return await self._object(name, row)
 

@@ -15,13 +15,14 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import (
+    AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
@@ -37,9 +38,6 @@ from holdfast.config.mcp_servers import McpOAuthConfig, McpServerConfig
 from holdfast.features.mcp_client.sign_in_addresses import SignInAddresses
 from holdfast.journal.safe_files import write_whole
 from holdfast.redaction import Redactor
-
-if TYPE_CHECKING:
-    from holdfast.features.mcp_client.browser_sign_in import Browser
 
 BYTES_MAX = 256 * 1024
 
@@ -121,6 +119,20 @@ _EARLY_S = 30.0  # so much before its end a token is renewed
 _TOKENS_KEPT = 8
 
 
+class SigningPerson(Protocol):
+    """The interactive part of a sign-in: shows the page's URL, and waits until the person returns from it."""
+
+    redirect_uri: str
+
+    async def show(self, url: str) -> None:
+        """Show the address to open."""
+        ...
+
+    async def came_back(self) -> AuthorizationCodeResult:
+        """Return the parameters from the sign-in page."""
+        ...
+
+
 class _Storage(Struct):
     """The SDK's token storage, in our file. `provider` is set before use."""
 
@@ -190,7 +202,7 @@ class _Storage(Struct):
 class _FileAuth(OAuthClientProvider):
     """The SDK's provider with its state in our file."""
 
-    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: "Browser | None") -> None:
+    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: SigningPerson | None) -> None:
         wanted = config.oauth or McpOAuthConfig()
         redirect_uri = person.redirect_uri if person else ""
         self.storage = _Storage(file, wanted, redirect_uri)
@@ -315,7 +327,7 @@ class TokenAuth(_FileAuth):
 class PersonAuth(_FileAuth):
     """Signs a person in, from the first request on if the server is known to want it."""
 
-    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: "Browser") -> None:
+    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: SigningPerson) -> None:
         super().__init__(config, file, person=person)
         self.signed_in = False
         self._issuer = ""

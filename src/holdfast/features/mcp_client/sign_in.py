@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
@@ -12,12 +12,9 @@ from holdfast.config.mcp_servers import McpServerConfig
 from holdfast.features.mcp_client.connection import McpConnection
 from holdfast.features.mcp_client.flow import NOT_STREAMABLE
 from holdfast.features.mcp_client.http import SignInFailed, http_wire, sse_wire
-from holdfast.features.mcp_client.oauth import PersonAuth
+from holdfast.features.mcp_client.oauth import PersonAuth, SigningPerson
 from holdfast.features.mcp_client.server import ServerPlace, error_code, error_text
 from holdfast.features.mcp_client.sign_in_addresses import is_loopback_name
-
-if TYPE_CHECKING:
-    from holdfast.features.mcp_client.browser_sign_in import Browser
 
 URL_CHARS_MAX = 8_000
 
@@ -30,7 +27,7 @@ class SignInDone(Struct, frozen=True, kw_only=True):
 
 
 async def sign_in(
-    config: McpServerConfig, *, place: ServerPlace, person: "Browser", within_s: float
+    config: McpServerConfig, *, place: ServerPlace, person: SigningPerson, within_s: float
 ) -> SignInDone:
     """Sign in and list the tools; raises SignInFailed."""
     file = place.sign_in_file(config)
