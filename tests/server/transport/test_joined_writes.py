@@ -13,6 +13,7 @@ class Recorded(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[bytes | str] = []
+        self.is_lost = False
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -25,6 +26,10 @@ class Recorded(asyncio.Transport):
     @override
     def abort(self) -> None:
         self.sent.append("aborted")
+
+    @override
+    def is_closing(self) -> bool:
+        return self.is_lost
 
     @override
     def get_write_buffer_size(self) -> int:
@@ -61,6 +66,16 @@ async def test_an_abort_sends_nothing_more() -> None:
     joined.abort()
     await asyncio.sleep(0)
     assert recorded.sent == ["aborted"]
+
+
+async def test_nothing_is_written_to_a_connection_that_was_lost_meanwhile() -> None:
+    """The loop's own transport raises an error for it."""
+    recorded = Recorded()
+    joined = JoinedWrites(recorded, asyncio.get_running_loop())
+    joined.write(b"unread")
+    recorded.is_lost = True
+    await asyncio.sleep(0)
+    assert recorded.sent == []
 
 
 async def test_a_long_response_does_not_pile_up_within_one_step() -> None:

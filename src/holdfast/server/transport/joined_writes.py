@@ -37,9 +37,9 @@ class JoinedWrites:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is held now."""
-        if self._held:
-            held, self._held, self._held_bytes = self._held, [], 0
+        """Send what is held now, unless the connection was lost meanwhile."""
+        held, self._held, self._held_bytes = self._held, [], 0
+        if held and not self._transport.is_closing():
             self._transport.write(held[0] if len(held) == 1 else b"".join(held))
 
     def get_write_buffer_size(self) -> int:
