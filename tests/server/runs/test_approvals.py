@@ -44,9 +44,9 @@ async def test_an_approval_is_asked_shown_answered_once_and_then_stale() -> None
         assert (bad.status, bad.code) == (400, "invalid_approval_choice")
         missing = await server.call("POST", path, body={})
         assert (missing.status, missing.json["error"]["param"]) == (400, "choice")
+        other = await server.call("POST", path, body={"choice": "once", "approval_id": "apr_other"})
+        assert (other.status, other.code) == (409, "approval_stale")
         for wrong_id in ("apr_other", ""):
-            other = await server.call("POST", path, body={"choice": "once", "approval_id": wrong_id})
-            assert (other.status, other.code) == (409, "approval_stale")
             other = await server.call("POST", path, body={"choice": "once", "request_id": wrong_id})
             assert (other.status, other.code) == (409, "approval_not_pending")
         two = await server.call(

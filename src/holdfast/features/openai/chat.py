@@ -253,6 +253,7 @@ class ChatView(RunStreamView):
             "created": row.created_ms // 1000,
             "model": model,
         }
+        self._run_id = row.run_id
         self._include_usage = include_usage
         self._break = ""  # the break to send before the next text
         self._spoke = False
@@ -275,7 +276,9 @@ class ChatView(RunStreamView):
             case e.ToolStarted() | e.ToolEnded() | e.ApprovalAsked() | e.QuestionAsked():
                 # Without a break, the text before a tool call and the text after it would run together.
                 self._break = BREAK if self._spoke else ""
-                progress = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(event, run))
+                progress = b"event: hermes.tool.progress\n" + self._chunk(
+                    {}, beside=self._progress(event, run)
+                )
                 return [*self._asks(event, run), progress]
             case e.MessageDispatched() if event.message_id != run.state.message_id:
                 self._break = BREAK if self._spoke else ""
@@ -312,6 +315,22 @@ class ChatView(RunStreamView):
         between, self._break, self._spoke = self._break, BREAK, True
         return [self._chunk({"content": between + waiting_text(event, self._page)})]
 
+    def _progress(self, event: e.Event, run: RunFold) -> dict[str, Any]:
+        """Return a tool's progress in hermes format, with an empty chunk.
+
+        The official package treats any event as a chunk, and its users read the first choice of each.
+        """
+        frame = named_frame(event, run) or {}
+        shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
+        status = _PROGRESS.get(frame["event"], "waiting")
+        label = frame.get("preview") or frame.get("command") or frame.get("question") or frame.get("tool", "")
+        # Under the name of "error" the package would take it for the end of the stream.
+        failed = {"failed": True} if frame.get("error") else {}
+        if isinstance(event, e.ApprovalAsked):
+            # hermes-webui answers with the run's id, and looks here for what it can't see among the choices.
+            shown |= {"run_id": self._run_id, "allow_permanent": "always" in event.choices}
+        return {**shown, **failed, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
+
     @override
     def cut_off(self, why: Problem) -> list[bytes]:
         return [b"data: %b\n\n" % encode(why.body), b"data: [DONE]\n\n"]
@@ -322,20 +341,6 @@ class ChatView(RunStreamView):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         usage = {"usage": None} if self._include_usage else {}
         return b"data: %b\n\n" % encode({**beside, **self._head, "choices": [choice], **usage})
-
-
-def _progress(event: e.Event, run: RunFold) -> dict[str, Any]:
-    """Return a tool's progress in hermes format, with an empty chunk.
-
-    The official package treats any event as a chunk, and its users read the first choice of each.
-    """
-    frame = named_frame(event, run) or {}
-    shown = {key: value for key, value in frame.items() if key not in _NOT_SHOWN}
-    status = _PROGRESS.get(frame["event"], "waiting")
-    label = frame.get("preview") or frame.get("command") or frame.get("question") or frame.get("tool", "")
-    # Under the name of "error" the package would take it for the end of the stream.
-    failed = {"failed": True} if frame.get("error") else {}
-    return {**shown, **failed, "toolCallId": frame["tool_call_id"], "label": label, "status": status}
 
 
 def _finish(run: Run) -> Literal["stop", "length", "content_filter"]:

@@ -273,7 +273,8 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
 def _wanted_approvals(run: Run, wanted: ApprovalRequest, *, all_of_them: bool) -> list[e.ApprovalAsked]:
     """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
     pending = [ask.asked for ask in run.open_person_asks if isinstance(ask.asked, e.ApprovalAsked)]
-    approval_id = _one_of(approval_id=wanted.approval_id, request_id=wanted.request_id)
+    # hermes-webui sends an empty one if it doesn't know which.
+    approval_id = _one_of(approval_id=wanted.approval_id or None, request_id=wanted.request_id)
     if approval_id is not None:
         known = run.person_asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):

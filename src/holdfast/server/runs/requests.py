@@ -114,12 +114,15 @@ def _command_of(body: RunRequest, *, source: str) -> IncomingMessage:
     )
 
 
+_ANY = ("", "default")  # as hermes' clients write it if no one chose a model
+
+
 def target_named(provider: str, model: str, targets: Sequence[Target]) -> Target:
     """Return the target with hermes' name for it and, if given, this model; raises a Problem."""
     # An import numbers the targets of one provider.
     named = re.compile(rf"{re.escape(provider.removeprefix('custom:'))}(-\d+)?", re.IGNORECASE)
     for target in targets:
-        if (not provider or named.fullmatch(target.name)) and model in {"", target.name, target.model}:
+        if (not provider or named.fullmatch(target.name)) and model in {*_ANY, target.name, target.model}:
             return target
     listed = ", ".join(f"{one.name} ({one.model})" for one in targets)
     param = "provider" if provider else "model"
