@@ -210,9 +210,10 @@ class SessionProcesses:
         background = self._background
 
         async def collect() -> float:
-            for session_id in background.session_ids():
-                if await store.session(session_id) is None:
-                    await background.forget(session_id)
+            # By the run, because a new session can have the id of a purged one.
+            for job_id, run_id in background.run_ids().items():
+                if await store.run(run_id) is None:
+                    await background.forget_job(job_id)
             return LEFTOVERS_S
 
         async def drop_purged() -> None:

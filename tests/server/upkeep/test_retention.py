@@ -178,6 +178,7 @@ async def test_background_processes_end_when_their_session_is_purged(tmp_path: P
         assert left.running
     await background.close()
     assert await store.purge("left")  # as by another server, while this one is away
+    await store.append("left", [e.SessionCreated(at_ms=1, epoch="new", source="page")])  # the same id again
     background = Background(folder, now_ms=lambda: 1, kill_patience=QUICK)
     adopted = {job.state.session_id: job for job in await background.adopt()}
     assert [job.running for job in adopted.values()] == [True, True]

@@ -7,7 +7,7 @@ until a server reads again.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -154,19 +154,31 @@ class Background:
         job.end_it()
         await join(job.ended, within_s=self._linger_s)
 
+    def run_ids(self) -> Mapping[str, str]:
+        """The run that started each job, by the job's id."""
+        return {name: one.run_id for name, job in self._jobs.items() if (one := parsed(job.state.marker))}
+
     def session_ids(self) -> set[str]:
         """The sessions that have jobs, running or not; safe to call from any thread."""
         return {job.state.session_id for job in list(self._jobs.values())}
 
     async def forget(self, session_id: str) -> None:
         """End the session's jobs and everything they started, and remove their files."""
-        jobs = self.jobs(session_id)
+        await self._end(self.jobs(session_id))
+
+    async def forget_job(self, job_id: str) -> None:
+        """The same for one job."""
+        await self._end([job for job in self._jobs.values() if job.state.job_id == job_id])
+
+    async def _end(self, jobs: Sequence[BackgroundJob]) -> None:
         for job in jobs:
             job.end_it()
         for job in jobs:
             await join(job.ended, within_s=self._linger_s)
             if alive := job.state.survivors or ("its process" if job.running else ""):
-                _log.warning("%s of session %s is still alive: %s", job.state.job_id, session_id, alive)
+                _log.warning(
+                    "%s of session %s is still alive: %s", job.state.job_id, job.state.session_id, alive
+                )
         # What still runs stays known, for the next attempt.
         await self._forget(*(job for job in jobs if not job.running))
 
