@@ -1,5 +1,6 @@
 """`holdfast channels`: each command against a real server with the fake Telegram behind it."""
 
+import os
 import re
 from pathlib import Path
 
@@ -87,6 +88,10 @@ async def sends(folder: Path, telegram: FakeTelegram) -> None:
     assert document == ("a.txt", b"abc")
     code, _, hint = await sent("tg", "")
     assert (code, "Nothing to send" in hint) == (1, True)
+    os.mkfifo(folder / "pipe")  # whose other end no one opens
+    for path, why in ((folder / "pipe", "not a regular file"), (Path("/dev/zero"), "not a regular file")):
+        code, _, hint = await sent("tg", "--file", str(path))
+        assert (code, str(path) in hint, why in hint) == (1, True, True), hint
 
 
 async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from msgspec import Struct
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.features.channels.cli.actions import ChannelCalls
-from holdfast.features.channels.http.bodies import ChannelMessageShown
+from holdfast.features.channels.http.bodies import SENT_BYTES_MAX, ChannelMessageShown
 from holdfast.interfaces.ids import token_hex
 from holdfast.safe_text import safe_line, sentences
+from holdfast.tools.files.regular_files import read_regular
 
 QUEUED = 4
 LOOK_S = 0.3
@@ -48,7 +49,8 @@ def send_message(flags: Mapping[str, object], wanted: ToSend) -> int:
 async def _file(attached: Attached, file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
-    blob = await attached.client.upload(await asyncio.to_thread(file.read_bytes))
+    data = await asyncio.to_thread(read_regular, file, bytes_max=SENT_BYTES_MAX)
+    blob = await attached.client.upload(data)
     media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     return {"blob": blob, "name": file.name, "media_type": media_type}
 

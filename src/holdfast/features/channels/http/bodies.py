@@ -7,6 +7,8 @@ import msgspec
 from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.runs import ShortText
 
+SENT_BYTES_MAX = 16 * 1024 * 1024  # of a file that someone sends to a chat
+
 
 class PairRequest(msgspec.Struct):
     """The optional body of POST /api/channels/{name}/pair."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.features.channels.files_out import sendable_name
-from holdfast.features.channels.http.bodies import ChannelMessageRequest, ChannelMessageShown
+from holdfast.features.channels.http.bodies import SENT_BYTES_MAX, ChannelMessageRequest, ChannelMessageShown
 from holdfast.features.channels.http.folds import ChannelFolds
 from holdfast.features.channels.http.places import checked_chat, configured_in, known_log, named_place
 from holdfast.features.channels.kinds import platform_module
@@ -18,14 +18,12 @@ from holdfast.interfaces.ids import token_hex
 from holdfast.interfaces.journal import IfSessionKnown, KeyConflict, Replayed
 from holdfast.server.contents import keep_attached
 from holdfast.server.deps import RouteDeps
-from holdfast.server.options import MEBIBYTE
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, parsed, read_body
 from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.values import FilePart, SentFile
 
 SENT = "send"  # begins the keys of messages that a person sends
-FILE_BYTES_MAX = 16 * MEBIBYTE
 _WORDS: Mapping[DeliveryState, str] = MappingProxyType(
     {
         "intended": "pending",
@@ -103,8 +101,8 @@ class SentMessageRoutes:
             self._deps, [FilePart(blob=wanted.blob, media_type="", name="")], attached={}, param="blob"
         )
         data = await self._deps.store.blob(wanted.blob)
-        if data is None or len(data) > FILE_BYTES_MAX:
-            raise bad_request(f"The file is larger than {FILE_BYTES_MAX // MEBIBYTE} MB", param="blob")
+        if data is None or len(data) > SENT_BYTES_MAX:
+            raise bad_request(f"The file is larger than {SENT_BYTES_MAX // 2**20} MB", param="blob")
         return SentFile(blob=wanted.blob, name=sendable_name(wanted.name), media_type=wanted.media_type)
 
     async def message(self, request: Request) -> Response:
