@@ -111,3 +111,10 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ),
     ] = ""
     budget_usd: Annotated[Amount, doc("Maximum cost in US dollars per message; 0 means no limit.")] = 0.0
+
+    @property
+    def bot(self) -> tuple[str, ...]:
+        """What identifies the bot or mailbox, which only one channel can use."""
+        # One program can be the bridge of several channels.
+        where = self.name if self.kind == "bridge" else self.address
+        return (self.kind, str(self.token), self.base_url, where)

@@ -293,6 +293,11 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)
     yield from _relay(settings)
+    owners: dict[tuple[str, ...], str] = {}
+    for index, channel in enumerate(settings.channels):
+        if (owner := owners.setdefault(channel.bot, channel.name)) != channel.name:
+            text = f"is also that of the channel {owner}; make a bot for each"
+            yield ConfigIssue(("channels", index, "token"), text)
     yield from _hosts(("browser", "hosts"), settings.browser.hosts)
     title = settings.agent.title_target
     known = {name for target in settings.targets for name in (target.name, target.model)}

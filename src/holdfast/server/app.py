@@ -28,7 +28,7 @@ from holdfast.server.access.auth import KeyRing, SharedLinks, SignIns
 from holdfast.server.access.budgets import KeyBudgets, UploadQuota
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.access.middleware import HEALTH_PATHS, Access, AccessMiddleware
+from holdfast.server.access.middleware import HEALTH_PATHS, MOUNTING, UNREAD, Access, AccessMiddleware
 from holdfast.server.access.modes import ModeAccess
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.access.workspaces import WorkspaceAccess
@@ -78,6 +78,8 @@ def make_app(
     """The application; its lifespan owns the supervisor and `also`, and the caller owns the store."""
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
+    if MOUNTING in also:
+        deps.mounts[UNREAD] = None
     purges, disconnects = Purges(deps), Disconnects(deps)
     parts = RouteParts(deps, purges, disconnects)
 

@@ -51,6 +51,7 @@ class RouteDeps(Struct, frozen=True):
     modes: SessionModes
     mode_access: ModeAccess
     uploads: UploadQuota
+    # None: not ready. UNREAD is there until it's known which there are.
     mounts: "dict[str, AccessMiddleware | None]" = field(default_factory=dict[str, Any])
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     _singletons: dict[type[Any], Any] = field(default_factory=dict[type[Any], Any])

@@ -150,6 +150,10 @@ def test_the_signing_secret_is_a_secret_and_needs_no_other_token() -> None:
         ("[[channels]]\nname='a'\nkind='discord'\ntoken='x'\nsigning_secret='y'\n", "only with Slack"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\napp_token='y'\nallow=['42']\n", "U012AB3CD"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\nallow=['@me']\n", "numeric id"),
+        (
+            "[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\n[[channels]]\nname='b'\nkind='telegram'\ntoken='x'",
+            "is also that of the channel a",
+        ),
     ],
 )
 def test_a_channel_that_cannot_work_is_an_error_of_the_settings(text: str, why: str) -> None:

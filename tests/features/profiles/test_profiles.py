@@ -47,6 +47,7 @@ base_url = "{url}"
 model = "model-of-{name}"
 api_key = "sk-of-the-target-of-{name}"
 """
+BOT = 'kind = "telegram"\ntoken = "{}-with-enough-characters"\nbase_url = "http://127.0.0.1:9"\n'
 SECRETS = (
     *KEYS.values(),
     *("sk-of-the-main-target", "sk-of-the-target-of-ada", "sk-of-the-target-of-bob"),
@@ -76,16 +77,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def serving(home: Path, folder: Path, url: str) -> AsyncGenerator[Program]:
+async def serving(home: Path, folder: Path, url: str, *, own: str = "") -> AsyncGenerator[Program]:
     """A server with its profiles, once they're ready."""
-    (folder / "holdfast.toml").write_text(MAIN.format(folder=folder, url=url, key=KEYS[""]))
+    (folder / "holdfast.toml").write_text(MAIN.format(folder=folder, url=url, key=KEYS[""]) + own)
     for name in ("ada", "bob"):
         text = PROFILE.format(folder=folder, url=url, key=KEYS[name], name=name)
         (home / "profiles" / name / "holdfast.toml").write_text(text)
     async with program(folder) as server:
         for name in ("ada", "bob"):
-            while (await call(server, name, "GET", "/v1/models"))[0] in {404, 503}:
-                pass  # it opens, which no one is told of
+            while (refused := await call(server, name, "GET", "/v1/models"))[0] != 200:
+                # It opens, which no one is told of. From the first request on, it's only not ready.
+                assert (refused[0], refused[1]["error"]["code"]) == (503, "profile_not_ready")
         yield server
 
 
@@ -169,9 +171,18 @@ async def check_prefixes(server: Program) -> None:
 
     status, refused = await call(server, "", "GET", "/p/dan/v1/models")
     assert (status, refused["error"]["code"]) == (503, "profile_not_ready")
-    (failing,) = (await call(server, "", "GET", "/health/detailed"))[1]["failing_tasks"]
-    assert failing["name"] == "profile dan"
-    assert "server.prot is not a setting" in failing["error"]
+    errors: dict[str, str] = {}
+    while len(errors) < len(("dan", "fay", "gus")):  # each starts by itself
+        failing = (await call(server, "", "GET", "/health/detailed"))[1]["failing_tasks"]
+        errors = {one["name"]: one["error"] for one in failing}
+    assert "server.prot is not a setting" in errors.pop("profile dan")
+    same = (
+        "the channel mine of the profile fay and the channel tg of the main configuration have the same bot"
+    )
+    assert same in errors.pop("profile fay")
+    same = "the channel mine of the profile gus and the channel mine1 of the profile fay have the same bot"
+    assert same in errors.pop("profile gus")
+    assert errors == {}
 
 
 async def check_models(server: Program, chaos: ChaosServer) -> None:
@@ -192,7 +203,17 @@ async def test_nothing_of_a_profile_is_in_another_scope(home: Path, tmp_path: Pa
     """P11, P13: sessions, runs, memory, skills, agents, grants, triggers, keys and targets."""
     (home / "profiles" / "dan").mkdir()
     (home / "profiles" / "dan" / "holdfast.toml").write_text("[server]\nprot = 1\n")
-    async with ChaosServer(choose=script) as chaos, serving(home, tmp_path, chaos.base_url) as server:
+    for name, bots in (("fay", ("bot-of-all", "bot-of-two")), ("gus", ("bot-of-two",))):
+        (home / "profiles" / name).mkdir()
+        tables = [
+            f'[[channels]]\nname = "mine{nth or ""}"\n{BOT.format(bot)}' for nth, bot in enumerate(bots)
+        ]
+        (home / "profiles" / name / "holdfast.toml").write_text("\n".join(tables))
+    own = f'[[channels]]\nname = "tg"\n{BOT.format("bot-of-all")}'
+    async with (
+        ChaosServer(choose=script) as chaos,
+        serving(home, tmp_path, chaos.base_url, own=own) as server,
+    ):
         run = await ran(server, "ada", "the xylophone", session_id="s")
         assert (run["output"], run["model"]) == ("ok", "model-of-ada")
         assert "You are ada." in told(chaos)

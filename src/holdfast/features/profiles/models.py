@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from holdfast.features.profiles.serving import ProfileKeys
 from holdfast.server.access.caller import KEY_SCOPES
-from holdfast.server.access.middleware import SECURITY_HEADERS
+from holdfast.server.access.middleware import SECURITY_HEADERS, UNREAD
 from holdfast.server.lazy_endpoints import RouteParts
 from holdfast.server.model_names import ModelResolver
 from holdfast.server.problems import Problem
@@ -41,7 +41,7 @@ class ProfileModels(ModelResolver):
 
     @override
     def listed(self) -> Sequence[str]:
-        return list(self._deps.mounts)
+        return [name for name in self._deps.mounts if name != UNREAD]
 
     @override
     def has(self, name: str) -> bool:

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from holdfast.server.access.middleware import UNREAD
 from holdfast.server.deps import RouteDeps
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ async def serve_profiles(deps: RouteDeps, settings: "Settings", runtime: "Runtim
 
     names = await asyncio.to_thread(profile_names)
     deps.mounts.update(dict.fromkeys(names))
+    deps.mounts.pop(UNREAD, None)
     background = deps.agent.background
     tasks = [background.start(f"profile {name}", partial(_serve, name, deps, settings)) for name in names]
     if not tasks:
@@ -82,6 +84,8 @@ def _loaded(name: str, main: "Settings") -> "Loaded":
 
     loaded = load_or_probe(read_environment({}))
     server = loaded.settings.server
+    if problem := _shared_bot(name, loaded.settings, main):
+        raise BadConfiguration([problem])
     if server.store and server.store == main.server.store:
         raise BadConfiguration([f"profile {name}: server.store must be its own database"])
     if server.api_keys == ():
@@ -96,6 +100,32 @@ def _loaded(name: str, main: "Settings") -> "Loaded":
         model_name=server.model_name or name,
     )
     return replace(loaded, settings=replace(loaded.settings, server=server))
+
+
+def _shared_bot(name: str, own: "Settings", main: "Settings") -> str:
+    """Return why the profile can't start: another one has the same bot. Empty if it can. Blocks.
+
+    Of two, the one with the earlier name starts, so that it's always the same.
+    """
+    from holdfast.config.files import scoped
+    from holdfast.config.load import load, read_environment
+    from holdfast.config.sources import BadConfiguration
+    from holdfast.features.profiles.scope import environ_of, profile_names
+
+    bots = {one.bot: one for one in own.channels}
+    others = {"the main configuration": main} if bots else {}
+    for other in profile_names() if bots else ():
+        if other < name:
+            with scoped(environ_of(other, main.data_dir)), suppress(BadConfiguration):
+                others[f"the profile {other}"] = load(read_environment({})).settings
+    for whose, settings in others.items():
+        for channel in settings.channels:
+            if same := bots.get(channel.bot):
+                mine = f"the channel {same.name} of the profile {name}"
+                return (
+                    f"{mine} and the channel {channel.name} of {whose} have the same bot; make a bot for each"
+                )
+    return ""
 
 
 async def _keep(lock: "DirectoryLock") -> None:

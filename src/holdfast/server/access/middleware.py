@@ -35,6 +35,8 @@ HEALTH_PATHS = paths_of("health.alive") | paths_of("health.ready")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _HOOKS = "/hooks/"
 _MOUNT, _MAIN = "/p/", "default"  # before the name of a mounted server; this name is this server's
+MOUNTING = "profiles"  # the work that mounts servers
+UNREAD = "/"  # stands for their names until it has read them
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _MCP_PATHS = paths_of("mcp.post")
 _is_file_path = is_path_of("files.write")
@@ -294,7 +296,7 @@ class AccessMiddleware:
 
     def _unready(self, path: str) -> Problem:
         """Return the error for a server that isn't mounted, or not yet."""
-        if path.removeprefix(_MOUNT).partition("/")[0] not in self._mounts:
+        if self._mounts.keys().isdisjoint([UNREAD, path.removeprefix(_MOUNT).partition("/")[0]]):
             return Problem(404, "This server has no such profile", code="profile_not_found")
         text = "The profile isn't ready. GET /health/detailed shows why"
         return Problem(503, text, code="profile_not_ready", headers={"Retry-After": "2"})
