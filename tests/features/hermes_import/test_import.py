@@ -144,10 +144,10 @@ def test_what_cannot_be_read_or_taken_is_said(home: Path, capsys: pytest.Capture
     make_page_session(home, "other", session_id="a/b")
     assert import_hermes(None, {}, how="do") == 0
     out = capsys.readouterr().out
-    assert "1 sessions imported" in out
+    assert "1 session imported" in out
     assert "state.db: can't read the file" in out
     assert "bad.json: can't read the file" in out
-    assert "1 sessions that have an id that Holdfast can't use" in out
+    assert "1 session with an unusable id" in out
 
 
 def test_a_directory_that_is_served_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

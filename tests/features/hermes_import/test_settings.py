@@ -13,7 +13,7 @@ from holdfast.features.hermes_import.config_file import plan_of
 from holdfast.features.hermes_import.settings import read_settings
 from holdfast.features.hermes_import.taken import TakenSettings
 
-from .home import data_dir
+from .home import data_dir, make_database
 
 CONFIG = """
 _config_version: 50
@@ -98,8 +98,12 @@ def test_a_configuration_that_is_there_stays_and_the_tables_are_shown(
     own.write_text("[server]\nport = 1\n")
     assert import_hermes(None, {}, how="do") == 0
     assert own.read_text() == "[server]\nport = 1\n"
-    assert 'name = "openrouter"' in capsys.readouterr().out
-    assert [path.name for path in own.parent.iterdir()] == ["holdfast.toml"]
+    shown = capsys.readouterr().out
+    assert 'name = "openrouter"' in shown
+    assert {path.name for path in own.parent.iterdir()} == {"holdfast.toml", "keys"}
+    tables = shown[shown.index("[[targets]]") : shown.index("0 sessions imported")]
+    own.write_text(own.read_text() + tables)  # as the report says
+    assert load_configuration({}).settings.targets[0].name == "openrouter"
     own.unlink()
     assert import_hermes(None, {}, how="do") == import_hermes(None, {}, how="do") == 0
     assert "already has them" in capsys.readouterr().out
@@ -395,3 +399,51 @@ def test_a_home_with_codex_alone_becomes_a_target_with_its_sign_in(
     sign_in.write_text(json.dumps({"refresh_token": "a-newer-one"}))
     assert import_hermes(None, {}, how="do") == 0
     assert "a-newer-one" in sign_in.read_text(), "a sign-in of Holdfast's own stays"
+
+
+def test_secrets_of_the_configuration_are_neither_shown_nor_taken_along(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: those of headers, addresses, other providers and MCP servers, in the report and in messages."""
+    secrets = ("header-secret-1234567", "pass-of-the-url", "sk-of-the-spare-1234", "token-of-mcp-1234")
+    header, password, spare, mcp = secrets
+    config = f"""
+model: {{default: m, provider: main}}
+fallback_providers: [{{provider: odd, model: o}}]
+providers:
+  main:
+    base_url: http://127.0.0.1:4000/v1
+    extra_headers: {{X-Gateway-Key: {header}, X-Title: mine}}
+  odd: {{base_url: "https://me:{password}@example.com/v1"}}
+  spare: {{base_url: "http://127.0.0.1:4001/v1", api_key: {spare}}}
+mcp_servers: {{files: {{command: npx, env: {{FILES_TOKEN: {mcp}}}}}}}
+1: {{2: [3]}}
+"""
+    jobs = [
+        {"id": "a", "name": f"with {spare}", "prompt": mcp, "schedule": {"kind": "interval", "minutes": 5}}
+    ]
+    (home / "cron").mkdir()
+    (home / "cron" / "jobs.json").write_text(json.dumps(jobs))
+    make_database(home, {"s": [{"role": "user", "content": " ".join(secrets)}]})
+    taken(home, config)
+    assert import_hermes(None, {}, how="do") == 0
+    said = capsys.readouterr().out
+    assert "target odd: o at https://me:[redacted]@example.com/v1" in said
+    assert [secret for secret in secrets if secret in said] == []
+    stored = (data_dir(home) / "holdfast.db").read_bytes()
+    stored += b"".join(path.read_bytes() for path in data_dir(home).glob("holdfast.db-*"))
+    assert [secret for secret in secrets if secret.encode() in stored] == []
+
+
+def test_a_secret_header_is_in_a_file_of_its_own(home: Path) -> None:
+    headers = "{X-Gateway-Key: header-secret-1234567, X-Title: mine}"
+    provider = f"{{base_url: 'http://127.0.0.1:4000/v1', extra_headers: {headers}}}"
+    taken(home, f"model: {{default: m, provider: main}}\nproviders: {{main: {provider}}}\n")
+    assert import_hermes(None, {}, how="do") == 0
+    own = home.parent / ".config" / "holdfast"
+    assert "header-secret" not in (own / "holdfast.toml").read_text()
+    (target,) = load_configuration({}).settings.targets
+    assert {name: str(value) for name, value in target.headers.items()} == {
+        "X-Gateway-Key": "header-secret-1234567",
+        "X-Title": "mine",
+    }

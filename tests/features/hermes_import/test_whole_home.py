@@ -173,7 +173,7 @@ def test_every_item_of_a_whole_home_is_reported(home: Path, capsys: pytest.Captu
         assert name in lines["unknown"], name
     for step in ("holdfast channels pair telegram", "the MCP servers (files)", "holdfast triggers resume"):
         assert step in lines["next"], step
-    assert lines["skipped"] == "1 attached files, sounds or stray messages\n" * 2
+    assert lines["skipped"] == "1 attached file, sound or stray message\n" * 2
 
 
 def test_the_imported_agent_is_itself_with_its_limits_jobs_and_profiles(home: Path) -> None:

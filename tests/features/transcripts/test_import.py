@@ -248,7 +248,7 @@ def test_hostile_transcripts_harm_nothing(home: Path, capsys: pytest.CaptureFixt
         )
     )
     assert rescue_file(str(bad), {}, how="do") == 0
-    assert "skipped: 1 sessions that have an id that Holdfast can't use" in capsys.readouterr().out
+    assert "skipped: 1 session with an unusable id" in capsys.readouterr().out
     deep = "[" * 100_000
     bad.write_text(
         lines(

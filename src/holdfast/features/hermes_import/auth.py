@@ -41,6 +41,7 @@ class StoredKeys:
     secrets: list[str] = field(default_factory=list[str], repr=False)  # all, whatever they are good for
     problems: list[str] = field(default_factory=list[str])
     used: set[str] = field(default_factory=set[str])
+    above: set[str] = field(default_factory=set[str])  # what only the home above has, which reports it
 
     def key_for(self, *names: str) -> StoredKey | None:
         """The key for the provider that has one of these names."""
@@ -75,9 +76,9 @@ class StoredKeys:
             found = self.keys[name]
             if elsewhere := sum(one.base_url != found[0].base_url for one in found):
                 yield f"{elsewhere} more keys for {name} in {FILE}: they are for another address"
-        if unused := sorted(self.keys.keys() - self.used):
+        if unused := sorted(self.keys.keys() - self.used - self.above):
             yield f"keys in {FILE} that no target uses: {', '.join(unused)}"
-        if signed_in := sorted(self.signed_in - self.keys.keys()):
+        if signed_in := sorted(self.signed_in - self.keys.keys() - self.above):
             yield f"sign-ins in {FILE} ({', '.join(signed_in)}): configure API keys for these targets"
 
 
@@ -86,8 +87,9 @@ def read_auth(home: Path) -> StoredKeys:
     stored = StoredKeys()
     above = [home.parent.parent] if home.parent.name == PROFILES else []
     for folder in (home, *above):
+        own = stored.keys.keys() | stored.signed_in
         found = _document(folder, stored)
-        stored.secrets += _secrets_in(found)
+        stored.secrets += secrets_in(found)
         for name, entries in _pool(found).items():
             if name not in stored.keys:
                 _take(stored, name, entries)
@@ -95,6 +97,8 @@ def read_auth(home: Path) -> StoredKeys:
         stored.signed_in |= set(providers)
         for name, state in providers.items():
             stored.providers.setdefault(name, table_of(state))
+        if folder != home:
+            stored.above = (stored.keys.keys() | stored.signed_in) - own
     return stored
 
 
@@ -141,16 +145,17 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _secrets_in(found: object) -> list[str]:
+def secrets_in(found: object) -> list[str]:
     """Every text under a name that marks it as secret, at any depth."""
     secrets: list[str] = []
     left: list[tuple[str, object]] = [("", found)]
     while left:
         name, value = left.pop()
         if isinstance(value, dict):
-            left += cast("dict[str, object]", value).items()
+            left += [(str(key), one) for key, one in cast("dict[object, object]", value).items()]
         elif isinstance(value, list):
             left += [(name, one) for one in cast("list[object]", value)]
-        elif isinstance(value, str) and len(value) >= SECRET_CHARS_MIN and _SECRET_FIELD.search(name):
-            secrets.append(value.strip())
+        elif isinstance(value, str) and _SECRET_FIELD.search(name):
+            is_reference = value.startswith("${")
+            secrets += [value.strip()] if len(value) >= SECRET_CHARS_MIN and not is_reference else []
     return secrets

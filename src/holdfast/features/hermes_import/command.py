@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +16,10 @@ from holdfast.features.hermes_import.inventory import Inventory
 from holdfast.features.hermes_import.jobs import HermesJob, local_zone, read_jobs, store_jobs
 from holdfast.features.hermes_import.learned import HermesLearned, copy_skills, read_learned, store_memories
 from holdfast.features.hermes_import.sessions import HermesSessions
-from holdfast.features.hermes_import.settings import read_settings
+from holdfast.features.hermes_import.settings import PAIR, read_settings
 from holdfast.features.hermes_import.taken import TakenSettings
-from holdfast.features.profiles.scope import NAME, environ_of
+from holdfast.features.memory.memories import MemoryScope, chat_scope, user_scope
+from holdfast.features.profiles.scope import MAIN, NAME, environ_of
 from holdfast.features.sign_ins.actions import keep
 from holdfast.features.sign_ins.issuer import TokenUnavailable
 from holdfast.features.sign_ins.sign_ins import vault_of
@@ -33,18 +34,31 @@ from holdfast.safe_text import safe_line
 OK, FAILED = 0, 1
 PROBLEMS_TOLD_MAX = 50
 PROBLEM_CHARS_MAX = 4_000
+BOTS = {
+    "telegram": "Telegram bot, with its token",
+    "slack": "Slack app, with its tokens",
+    "discord": "Discord bot, with its token",
+}
+OTHER = "{} exists, so it wasn't changed; add the settings you need:"
 # Their contents are moved as far as possible, and reported item by item.
 MOVED_FILES = frozenset(
     (
         *("config.yaml", ".env", "SOUL.md", "USER.md", "MEMORY.md", "state.db"),
         *("skills", "scripts", "memories/USER.md", "memories/MEMORY.md", "cron/jobs.json"),
-        *("webui/sessions", "profiles"),
+        "webui/sessions",
     )
 )
 
 
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
     """Import everything, or only report what would be imported; returns the exit code."""
+    return _import(home, flags, how=how, bots={})
+
+
+def _import(
+    home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"], bots: dict[str, str]
+) -> int:
+    """Import a home or a profile; `bots` has whose bot each token is."""
     try:
         inputs = read_environment(flags)
         settings = load(inputs).settings
@@ -56,6 +70,8 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         echo_error(f"holdfast: {wrong}")
         return FAILED
     taken = read_settings(folder)
+    _leave_bots(taken, bots, inputs.environ.get(PROFILE, ""))
+    hidden = Redactor(taken.secrets)
     inventory = inventory_of(folder, taken)
     plan = plan_of(taken, config_home(inputs.environ))
     sessions = HermesSessions(folder, page=_page_of(inputs))
@@ -67,13 +83,13 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
             counts = store_conversations(
                 sessions.read(),
                 settings.data_dir,
-                hidden=Redactor(taken.secrets),
+                hidden=hidden,
                 workspace_of=own_workspace,
             )
-            shown = _store_jobs(jobs.jobs, settings.data_dir, hidden=Redactor(taken.secrets))
             outcome = plan.carry_out(inputs.environ)
             owner = _owner(load(read_environment(flags)).settings)
-            _store_learned(learned, settings.data_dir, owner=owner, hidden=Redactor(taken.secrets))
+            shown = _store_jobs(jobs.jobs, settings.data_dir, owner=owner, hidden=hidden)
+            _store_learned(learned, settings.data_dir, scopes=_scopes(taken, owner), hidden=hidden)
             copied = copy_skills(learned, config_home(inputs.environ) / "skills")
             _sign_in(taken, settings)
         else:
@@ -84,15 +100,22 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         echo_error(f"holdfast: {error}")
         return FAILED
     faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
-    _tell_settings(taken, plan, outcome=outcome)
-    _tell_lines([job.line for job in shown])
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
-    counts.show()
-    echo(f"{copied} skills and {len(learned.memories)} memories (unless already imported)")
-    _tell_lines(inventory.lines())
-    _tell_problems(problems)
-    _tell_steps(taken, has_jobs=bool(shown))
-    codes = [_import_profile(name, folder, settings, how=how) for name in _profiles(folder)]
+    learnt = f"{_counted(copied, 'skill')} and {_counted(len(learned.memories), 'memory')}"
+    report = [
+        *_settings_lines(taken, plan, outcome=outcome, how=how),
+        *(job.line for job in shown),
+        *counts.lines(),
+        f"{learnt} (unless already imported)",
+        *inventory.lines(),
+        *_problem_lines(problems),
+        *_step_lines(taken, has_jobs=bool(shown)),
+    ]
+    for line in report:
+        echo(hidden.redact_text(safe_line(line, PROBLEM_CHARS_MAX)))
+        if line == OTHER.format(plan.path):
+            echo(f"\n{plan.text}")
+    codes = [_import_profile(name, folder, settings, how=how, bots=bots) for name in _profiles(folder)]
     if how == "try" and not inputs.environ.get(PROFILE):
         echo("Dry run: nothing was written.")
     return max(codes, default=OK)
@@ -110,24 +133,45 @@ def _unusable(home: Path, settings: Settings) -> str:
     return ""
 
 
-def _tell_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        echo(safe_line(line, PROBLEM_CHARS_MAX))
+def _counted(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else "people" if noun == "person" else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def _leave_bots(taken: TakenSettings, bots: dict[str, str], profile: str) -> None:
+    """Leave the bots that the main configuration or another profile has: a bot answers for one of them."""
+    for kind in BOTS:
+        bot = getattr(taken, kind)
+        owner = bot and bots.setdefault(bot.token, profile)
+        if bot is not None and owner != profile:
+            setattr(taken, kind, None)
+            taken.environ.used -= {name for name in taken.environ if name.startswith(f"{kind.upper()}_")}
+            whose = f"the profile {owner}" if owner else "the main configuration"
+            taken.problems.append(
+                f"{kind}: {whose} has the same bot, and a bot answers for one of them; make another bot"
+            )
+            taken.steps = [step for step in taken.steps if step != PAIR.format(kind)]
 
 
 def _profiles(home: Path) -> list[str]:
     """The profiles in the home that can have the same name here. Blocks."""
-    folders = sorted((home / PROFILES).glob("*/config.yaml"))
-    return [one.parent.name for one in folders if NAME.fullmatch(one.parent.name)]
+    try:
+        with os.scandir(home / PROFILES) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [name for name in names if NAME.fullmatch(name) and name != MAIN]
 
 
-def _import_profile(name: str, home: Path, settings: Settings, *, how: Literal["try", "do"]) -> int:
+def _import_profile(
+    name: str, home: Path, settings: Settings, *, how: Literal["try", "do"], bots: dict[str, str]
+) -> int:
     """Import a profile as a profile of Holdfast; returns the exit code."""
     echo(f"\nprofile {name}:")
     environ = environ_of(name, settings.data_dir)
     del environ[CONFIG]  # the file may not exist yet
     with scoped(environ):
-        code = import_hermes(str(home / PROFILES / name), {}, how=how)
+        code = _import(str(home / PROFILES / name), {}, how=how, bots=bots)
         file = config_home(environ) / FILE_NAME
         if how == "do" and code == OK and not file.exists():
             write_private(file, f"# The profile {name}, imported from hermes-agent.\n")
@@ -137,7 +181,9 @@ def _import_profile(name: str, home: Path, settings: Settings, *, how: Literal["
 def inventory_of(home: Path, taken: TakenSettings) -> Inventory:
     """List what is in the home, and what happens to it. Blocks."""
     inventory = Inventory()
-    inventory.files(home, MOVED_FILES | frozenset(["auth.json"] if taken.has_stored_keys else []))
+    moved = [f"{PROFILES}/{name}" for name in _profiles(home)]
+    moved += ["auth.json"] if taken.has_stored_keys else []
+    inventory.files(home, MOVED_FILES | frozenset(moved))
     inventory.config(taken.config, taken.keys)
     inventory.variables(taken.environ, frozenset(taken.environ.used))
     return inventory
@@ -156,16 +202,26 @@ def _page_of(inputs: ConfigInputs) -> Path | None:
 
 
 def _owner(settings: Settings) -> str:
-    """The name of the key whose memory this becomes: the one that the page and the terminal use."""
+    """The name of the key that the page and the terminal use: memories and jobs become its own."""
     keys = settings.server.api_keys
     return "first" if keys is None else "key 1" if keys else ""
 
 
-def _store_learned(learned: HermesLearned, data_dir: Path, *, owner: str, hidden: Redactor) -> None:
+def _scopes(taken: TakenSettings, owner: str) -> list[MemoryScope]:
+    """Whose memory it becomes: that of the key, and of the person's own chat."""
+    bot, scopes = taken.telegram, [user_scope(owner)]
+    if bot is not None and bot.home in bot.allow:  # so it's the chat with this person, and no group
+        scopes.append(chat_scope(f"telegram/{bot.home}"))
+    return scopes
+
+
+def _store_learned(
+    learned: HermesLearned, data_dir: Path, *, scopes: Sequence[MemoryScope], hidden: Redactor
+) -> None:
     async def work() -> None:
         store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
         try:
-            await store_memories(learned, store, owner=owner, hidden=hidden)
+            await store_memories(learned, store, scopes=scopes, hidden=hidden)
         finally:
             await store.close()
 
@@ -174,13 +230,15 @@ def _store_learned(learned: HermesLearned, data_dir: Path, *, owner: str, hidden
             asyncio.run(work())
 
 
-def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) -> Sequence[HermesJob]:
+def _store_jobs(
+    jobs: Sequence[HermesJob], data_dir: Path, *, owner: str, hidden: Redactor
+) -> Sequence[HermesJob]:
     """Store the jobs as paused triggers; return the new ones."""
 
     async def store_all() -> Sequence[HermesJob]:
         store = await SqliteStore.open(data_dir / "holdfast.db", hidden)
         try:
-            return await store_jobs(store, jobs, hidden=hidden, now_ms=SystemClock().now_ms())
+            return await store_jobs(store, jobs, owner=owner, hidden=hidden, now_ms=SystemClock().now_ms())
         finally:
             await store.close()
 
@@ -204,40 +262,41 @@ def _sign_in(taken: TakenSettings, settings: Settings) -> None:
         taken.problems.append(f"sign-in: {error}")
 
 
-def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome) -> None:
+def _settings_lines(
+    taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome, how: Literal["try", "do"]
+) -> Iterator[str]:
     for target in taken.targets:
         with_key = (
             ", with its key" if target.key else f", with the sign-in {target.auth}" if target.auth else ""
         )
-        echo(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
+        yield f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}"
     if taken.server_key:
-        echo("its API server's key, so its clients keep working")
-    if taken.telegram is not None:
-        echo(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
-    if taken.slack is not None:
-        echo(f"its Slack app, for {len(taken.slack.allow)} people, with its tokens")
-    if taken.discord is not None:
-        echo(f"its Discord bot, for {len(taken.discord.allow)} people, with its token")
+        yield "its API server's key, so its clients keep working"
+    for kind, what in BOTS.items():
+        if (bot := getattr(taken, kind)) is not None:
+            yield f"its {what}, for {_counted(len(bot.allow), 'person')}"
+    saved = "saved" if how == "do" else "to be saved"
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",
-        "written": f"saved to {plan.path}, with the keys in files beside it",
+        "written": f"{saved} to {plan.path}, with the keys in files beside it",
         "same": f"{plan.path} already has them",
-        "other": f"{plan.path} exists, so it wasn't changed; add the settings you need:\n\n{plan.text}",
+        "other": OTHER.format(plan.path),
         "wrong": f"{plan.path} wasn't written, because the server wouldn't start with it",
     }
-    echo(words[outcome])
+    yield words[outcome]
 
 
-def _tell_steps(taken: TakenSettings, *, has_jobs: bool) -> None:
+def _step_lines(taken: TakenSettings, *, has_jobs: bool) -> Iterator[str]:
     steps = list(taken.steps)
+    if not taken.targets:
+        steps.insert(0, "add a model as [[targets]], because none was imported")
     if has_jobs:
         steps.append("look at `holdfast triggers list`, then start each with `holdfast triggers resume`")
-    for step in steps:
-        echo(f"next: {safe_line(step, PROBLEM_CHARS_MAX)}")
+    return (f"next: {step}" for step in steps)
 
 
-def _tell_problems(problems: Sequence[str]) -> None:
+def _problem_lines(problems: Sequence[str]) -> Iterator[str]:
     for problem in problems[:PROBLEMS_TOLD_MAX]:
-        echo(f"left: {safe_line(problem, PROBLEM_CHARS_MAX)}")
+        yield f"left: {problem}"
     if len(problems) > PROBLEMS_TOLD_MAX:
-        echo(f"left: and {len(problems) - PROBLEMS_TOLD_MAX} more")
+        yield f"left: and {len(problems) - PROBLEMS_TOLD_MAX} more"

@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast.config.files import FILE_NAME, ConfigFile
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
+from holdfast.config.target_secrets import is_secret_header
 from holdfast.features.hermes_import.taken import (
     TakenDiscord,
     TakenSearch,
@@ -66,11 +67,11 @@ class ImportPlan(Struct, frozen=True):
     def carry_out(self, environ: Mapping[str, str]) -> FileOutcome:
         """Write the file if there is none; raises OSError."""
         outcome = self.outcome(environ)
-        if outcome == "written":
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name, key in self.keys.items():
-                (self.folder / KEYS).mkdir(mode=0o700, exist_ok=True)
+        # The tables to add to an existing file name the files of the keys, too.
+        for name, key in self.keys.items() if outcome in {"written", "other"} else ():
+            if outcome == "written" or not (self.folder / KEYS / name).exists():
                 write_private(self.folder / KEYS / name, f"{key}\n")
+        if outcome == "written":
             write_private(self.path, self.text)
         for name, text in self.files.items():
             if not (self.folder / name).exists():
@@ -92,6 +93,7 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     if not (taken.targets or taken.server or taken.server_key or channels or taken.agent or taken.search):
         return ImportPlan(folder, "", {}, taken.files)
     keys = {name: key for target in taken.targets for name, key in _keys(target).items()}
+    keys |= {file: one.headers[key] for one in taken.targets for key, file in _secret_headers(one).items()}
     lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
     if taken.agent:
         lines += ["", "[agent]", *(f"{key} = {_value(value)}" for key, value in taken.agent.items())]
@@ -184,7 +186,11 @@ def _target(target: TakenTarget) -> Iterator[str]:
     if target.context_window:
         yield f"context_window = {target.context_window}"
     if target.headers:
-        yield f"headers = {{ {', '.join(f'{_toml(k)} = {_toml(v)}' for k, v in target.headers.items())} }}"
+        secret = _secret_headers(target)
+        values = {
+            key: f"file:{KEYS}/{secret[key]}" if key in secret else v for key, v in target.headers.items()
+        }
+        yield f"headers = {{ {', '.join(f'{_toml(k)} = {_toml(v)}' for k, v in values.items())} }}"
     for name, table in (("patience", target.patience), ("retry", target.retry)):
         if table:
             pairs = (f"{key} = {json.dumps(value)}" for key, value in table.items())
@@ -195,6 +201,15 @@ def _keys(target: TakenTarget) -> dict[str, str]:
     """The target's keys, by the names of their files."""
     name, keys = f"hermes-{target.name}", (target.key, *target.more_keys)
     return {name if nth == 1 else f"{name}-key-{nth}": key for nth, key in enumerate(keys, 1) if key}
+
+
+def _secret_headers(target: TakenTarget) -> dict[str, str]:
+    """The files of headers that contain a secret."""
+    return {
+        key: f"hermes-{target.name}-header-{nth}"
+        for nth, (key, value) in enumerate(target.headers.items(), 1)
+        if is_secret_header(key, value.strip())
+    }
 
 
 def _toml(text: str) -> str:

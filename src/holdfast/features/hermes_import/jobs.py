@@ -123,13 +123,13 @@ def _job(job: Mapping[str, Any], now_ms: int, *, script: str, zone: str) -> Herm
 
 
 async def store_jobs(
-    journal: Journal, jobs: Sequence[HermesJob], *, hidden: Redactor, now_ms: int
+    journal: Journal, jobs: Sequence[HermesJob], *, owner: str, hidden: Redactor, now_ms: int
 ) -> list[HermesJob]:
-    """Store them as paused triggers; return those that weren't there."""
+    """Store them as paused triggers of the key `owner`; return those that weren't there."""
     added: list[HermesJob] = []
     for job in jobs:
         created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=TRIGGER)
-        made = TriggerCreated(at_ms=now_ms, settings=job.settings, paused=True)
+        made = TriggerCreated(at_ms=now_ms, settings=job.settings, paused=True, key=owner)
         inputs = [created, cast("TriggerCreated", hidden.redact(made))]
         result = await journal.append(job.trigger_id, inputs, when=[IfSessionNew()])
         if isinstance(result, Appended):

@@ -1,12 +1,13 @@
 """The skills and memories of hermes-agent: what is found in its home, and where it goes."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from holdfast.features.hermes_import.home_files import OutsideHome, path_in_home, read_home_file
-from holdfast.features.memory.memories import Memories, user_scope
+from holdfast.features.memory.memories import Memories, MemoryScope
 from holdfast.features.memory.state import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
 from holdfast.features.skills.folders import BadSkill, parse_skill, skill_folders, skill_text
 from holdfast.interfaces.system_clock import SystemClock
@@ -81,13 +82,12 @@ def copy_skills(found: HermesLearned, into: Path) -> int:
     return copied
 
 
-async def store_memories(found: HermesLearned, store: SqliteStore, *, owner: str, hidden: Redactor) -> int:
-    """Store the memories where there is nothing yet; returns how many documents were stored."""
-    memories, scope = Memories(store, SystemClock()), user_scope(owner)
-    stored = 0
-    for document, text in found.memories.items():
-        known = (await memories.load(scope)).texts
-        if document not in known:
-            await memories.put(scope, document, hidden.redact_text(text), by="import")
-            stored += 1
-    return stored
+async def store_memories(
+    found: HermesLearned, store: SqliteStore, *, scopes: Sequence[MemoryScope], hidden: Redactor
+) -> None:
+    """Store the memories in each scope where there is nothing yet."""
+    memories = Memories(store, SystemClock())
+    for scope in scopes:
+        for document, text in found.memories.items():
+            if document not in (await memories.load(scope)).texts:
+                await memories.put(scope, document, hidden.redact_text(text), by="import")

@@ -18,7 +18,7 @@ from holdfast.config.settings import SignInName
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret
 from holdfast.config.toml import parse_toml
 from holdfast.config.value_formats import is_loopback
-from holdfast.features.hermes_import.auth import StoredKey, StoredKeys, read_auth
+from holdfast.features.hermes_import.auth import StoredKey, StoredKeys, read_auth, secrets_in
 from holdfast.features.hermes_import.home_files import read_home_text
 from holdfast.features.hermes_import.messages import json_of
 from holdfast.features.hermes_import.personas import AGENTS, IDENTITY, identity_of, personalities_in
@@ -70,8 +70,12 @@ PLACEHOLDERS = frozenset(
 SECRET_CHARS_MIN = 4
 CONFIG_CHARS_MAX = 256 * 1024
 UNNAMED = frozenset({"", "auto"})
-PAIR = "run `holdfast channels pair {}`, and send the code there: until then, no one can approve"
+PAIR = (
+    "stop hermes-agent's gateway, run `holdfast channels pair {}`, and send the code there: until then, no "
+    "one can approve"
+)
 _SLACK_ID = re.compile(r"[UW][A-Z0-9]*")
+_IN_ADDRESS = re.compile(r"\w+://[^/?#@\s]*?:([^/?#\s]+)@")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
 
@@ -123,7 +127,7 @@ def read_settings(home: Path) -> TakenSettings:
     environ = taken.environ = Variables(_environ(home, taken))
     config = taken.config = _config(home, taken)
     stored = read_auth(home)
-    taken.more_secrets = (*stored.secrets, *_secrets_in(environ))
+    taken.more_secrets = (*stored.secrets, *_secrets_in(environ), *secrets_in(config), *_passwords_in(config))
     sources = _Sources(config, environ, stored)
     for provider, entry in _wanted(config):
         try:
@@ -253,6 +257,19 @@ def _secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
     for name, value in environ.items():
         if names_secret(name) and len(value) >= KEY_CHARS_MIN:
             yield value
+
+
+def _passwords_in(config: Table) -> Iterator[str]:
+    """The passwords in addresses, which the report shows."""
+    left: list[object] = [config]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += cast("dict[object, object]", value).values()
+        elif isinstance(value, list):
+            left += cast("list[object]", value)
+        elif isinstance(value, str) and (match := _IN_ADDRESS.match(value.strip())):
+            yield match[1]
 
 
 def _add(taken: TakenSettings, target: TakenTarget) -> None:

@@ -134,7 +134,8 @@ def _import(
     except (DirectoryBusy, JournalError, OSError) as error:
         echo_error(f"holdfast: {error}")
         return FAILED
-    counts.show()
+    for line in counts.lines():
+        echo(line)
     if how == "try":
         echo("Dry run: nothing was written.")
     return OK

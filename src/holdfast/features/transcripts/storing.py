@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 from rich.progress import Progress, SpinnerColumn
 
-from holdfast.cli.terminal.output import echo
 from holdfast.features.transcripts.conversation import ImportedConversation
 from holdfast.features.transcripts.log import Written, written
 from holdfast.host.lock import DirectoryLock
@@ -36,18 +35,27 @@ class ImportCounts(Struct):
         self.fates[fate] += 1
         self.lost += log.lost if fate == "imported" else 0
 
-    def show(self) -> None:
-        """Print them."""
-        echo(f"{self.fates['imported']} sessions imported, {self.fates['known']} already there")
+    def lines(self) -> Iterator[str]:
+        """Yield them as sentences."""
+        yield f"{_sessions(self.fates['imported'])} imported, {self.fates['known']} already there"
         left: Mapping[Fate, str] = {
-            "empty": "contain no message from a person",
-            "unfit": "have an id that Holdfast can't use",
+            "empty": "without a message from a person",
+            "unfit": "with an unusable id",
         }
         for fate, why in left.items():
             if self.fates[fate]:
-                echo(f"skipped: {self.fates[fate]} sessions that {why}")
+                yield f"skipped: {_sessions(self.fates[fate])} {why}"
         if self.lost:
-            echo(f"skipped: {self.lost} attached files, sounds or stray messages")
+            what = (
+                "attached file, sound or stray message"
+                if self.lost == 1
+                else "attached files, sounds or stray messages"
+            )
+            yield f"skipped: {self.lost} {what}"
+
+
+def _sessions(number: int) -> str:
+    return "1 session" if number == 1 else f"{number} sessions"
 
 
 def no_workspace(_conversation: ImportedConversation) -> str:
