@@ -49,9 +49,19 @@ def test_a_hung_test_whose_timeout_is_swallowed_is_named_with_its_stacks_and_the
 ) -> None:
     (tmp_path / "test_hanging.py").write_text(HANGS, "utf-8")
     settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "conftest"]
-    short = ["--timeout", "0.5", "-o", "faulthandler_timeout=4", "--numprocesses", "1"]
+    short = ["--timeout", "0.5", "-o", "timeout_func_only=true", "-o", "faulthandler_timeout=4"]
     ended = subprocess.run(
-        [sys.executable, "-c", RUN, str(ROOT / "tests"), *settings, *short, str(tmp_path)],
+        [
+            sys.executable,
+            "-c",
+            RUN,
+            str(ROOT / "tests"),
+            *settings,
+            *short,
+            "--numprocesses",
+            "1",
+            str(tmp_path),
+        ],
         check=False,
         cwd=tmp_path,
         capture_output=True,

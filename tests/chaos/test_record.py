@@ -23,6 +23,7 @@ from holdfast.chaos import (
     Wait,
     too_large,
 )
+from ports import reserved_port
 
 UPLOAD_BYTES = 8_000_000
 
@@ -260,8 +261,8 @@ async def test_a_client_that_wants_to_close_is_closed() -> None:
 async def test_nothing_outlives_the_context(stop_in: str) -> None:
     script = {"hang": [Say("x"), Hang()], "upload": [ReadOnly(0), Hang()], "idle": [Say("x")]}[stop_in]
     before = asyncio.all_tasks()
-    async with ChaosServer(script) as chaos:
-        port = chaos.port
+    port = reserved_port()
+    async with ChaosServer(script, options=ChaosOptions(port=port)) as chaos:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         client = RawClient(reader, writer)
         if stop_in == "upload":

@@ -14,6 +14,7 @@ from playwright.async_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Error,
     Locator,
     Page,
     Request,
@@ -171,11 +172,18 @@ def is_draft(text: str) -> Callable[[Response], bool]:
     return lambda answer: answer.url.endswith("/draft") and answer.request.post_data_json == {"text": text}
 
 
+async def _stop_time(page: Page) -> None:
+    await page.clock.pause_at(await page.evaluate("Date.now() / 1000 + 1"))
+
+
 @asynccontextmanager
 async def moment(page: Page) -> AsyncGenerator[None]:
     """Time stands still in the page, so that what it shows for a moment is there however late one looks."""
     await page.clock.install()
-    await page.clock.pause_at(await page.evaluate("Date.now() / 1000 + 1"))
+    try:
+        await _stop_time(page)
+    except Error:  # its time went past that meanwhile; now it stands still
+        await _stop_time(page)
     yield
     await page.clock.resume()
 

@@ -12,6 +12,7 @@ from playwright.async_api import expect
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from page.browsing import Visit
 from page.program import configure, process
+from ports import reserved_port
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
@@ -39,7 +40,7 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
     gate, rest = Gate(), Gate()
     whole = [Say("the"), Wait(rest), Say(" whole answer")]
     async with ChaosServer([Say("half of it"), Wait(gate)], whole) as chaos:
-        await asyncio.to_thread(configure, tmp_path, chaos)
+        await asyncio.to_thread(configure, tmp_path, chaos, port=reserved_port())
         async with process(tmp_path) as url:
             chat = await visit(url)
             await chat.say("hello")
@@ -51,8 +52,6 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
             re.compile("^Reconnecting.*this page catches up$")
         )
         await expect(chat.answers.last).to_have_text("half of it")
-        port = int(re.findall(r":(\d+)", url)[0])
-        await asyncio.to_thread(configure, tmp_path, chaos, port=port)
         async with process(tmp_path):
             old = chat.page.get_by_role("region", name="Superseded text")
             await expect(chat.answers.last).to_have_text("the")
@@ -75,7 +74,7 @@ async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
     async with ChaosServer(
         [CallTool("shell", {"command": "sleep 600"})], [Say("I will not repeat it")]
     ) as chaos:
-        await asyncio.to_thread(configure, tmp_path, chaos)
+        await asyncio.to_thread(configure, tmp_path, chaos, port=reserved_port())
         async with process(tmp_path) as url:
             chat = await visit(url)
             await chat.say("wait for it")
@@ -85,8 +84,6 @@ async def test_killed_in_mid_tool_the_page_says_that_the_outcome_is_unknown(
             while not await chat.page.evaluate(STARTED):
                 pass
             await chat.mark()
-        port = int(re.findall(r":(\d+)", url)[0])
-        await asyncio.to_thread(configure, tmp_path, chaos, port=port)
         async with process(tmp_path):
             await chat.answered("I will not repeat it")
             await activity.get_by_role("button").first.click()

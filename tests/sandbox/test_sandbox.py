@@ -204,9 +204,12 @@ class _Lingering(_Open):
 def test_a_self_test_that_does_not_end_fails_in_time_whatever_holds_its_output(tmp_path: Path) -> None:
     """P3: a server starts even if the sandbox hangs."""
     pid_file = tmp_path / "pid"
-    with pytest.raises(SelfTestFailed, match="did not end within"):
-        self_test(_Lingering(pid_file), tmp_path, within_s=1.0)
+    within_s = 0.5
+    while not (pid_file.exists() and pid_file.read_text()):  # a busy machine needs longer to start it
+        within_s *= 2
+        with pytest.raises(SelfTestFailed, match="did not end within"):
+            self_test(_Lingering(pid_file), tmp_path, within_s=within_s)
     pid = int(pid_file.read_text())
     state = Path(f"/proc/{pid}/stat").read_text().split()[2]
     os.kill(pid, signal.SIGKILL)
-    assert state == "S"  # nobody waited for it
+    assert state not in "ZX"  # nobody waited for it

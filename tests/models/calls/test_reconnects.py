@@ -12,6 +12,7 @@ from holdfast.chaos.statuses import loading
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
+from ports import reserved_port
 from side_by_side import on_each_wire
 from tables import for_each_row
 
@@ -40,8 +41,7 @@ async def away(
     wire: Wire, *scripts: Sequence[Any], after_s: float, known: bool = True, **fields: Any
 ) -> AsyncGenerator[tuple[Line, ChaosServer]]:
     """A line to a model that has answered before, and is away for so long now."""
-    with closed_port() as port:
-        pass
+    port = reserved_port()
     clock = TestClock()
     back = Back(port, *scripts, after_s=after_s, clock=clock)
     url = f"http://127.0.0.1:{port}"

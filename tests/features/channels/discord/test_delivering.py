@@ -19,12 +19,12 @@ from features.channels.discord.lab import (
 from features.channels.lab import echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
-from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
 )
 from holdfast.features.channels.texts import MARK
+from ports import reserved_port
 from runner.steered_clock import SteeredClock, settle
 
 OTHER = 43
@@ -173,15 +173,15 @@ async def test_a_platform_that_is_away_is_red_and_everything_arrives_once_it_is_
     """P3, P14: a platform that is down takes nothing else down, and nothing waits without being seen."""
     clock = SteeredClock()
     async with ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        with closed_port() as port:
-            away = FakeDiscord(port=port)
-            async with starting(world, options_for(away), clock=clock):
-                chat = away.world.direct(ME).channel_id
-                intended = e.DeliveryIntended(at_ms=1, chat=chat, message="note", body="**hello**")
-                await world.until(LOG, ChannelFailed)
-                await world.store.append(LOG, [intended])
-                await world.until(LOG, e.DeliveryPostponed)
-                assert "can't connect" in (await state_of(world)).trouble
+        port = reserved_port()
+        away = FakeDiscord(port=port)
+        async with starting(world, options_for(away), clock=clock):
+            chat = away.world.direct(ME).channel_id
+            intended = e.DeliveryIntended(at_ms=1, chat=chat, message="note", body="**hello**")
+            await world.until(LOG, ChannelFailed)
+            await world.store.append(LOG, [intended])
+            await world.until(LOG, e.DeliveryPostponed)
+            assert "can't connect" in (await state_of(world)).trouble
         async with FakeDiscord(port=port) as discord:
             discord.world.direct(ME)
             async with channel(world, discord, clock=clock):

@@ -8,12 +8,12 @@ from features.channels.lab import channel, echo, last_user_text
 from features.channels.slack.slack_lab import LOG, ME, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
 )
 from holdfast.features.channels.texts import MARK
+from ports import reserved_port
 from runner.steered_clock import SteeredClock, settle
 
 BOTH = frozenset({ME, "U43"})
@@ -94,13 +94,13 @@ async def test_a_platform_that_is_away_is_red_and_everything_arrives_once_it_is_
     """P3, P14: a platform that is down takes nothing else down, and nothing waits without being seen."""
     clock = SteeredClock()
     async with ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        with closed_port() as port:
-            async with channel(world, options_for(FakeSlack(port=port)), clock=clock):
-                await world.until(LOG, ChannelFailed)
-                note = e.DeliveryIntended(at_ms=1, chat=MY, message="note", body="**hello**")
-                await world.store.append(LOG, [note])
-                await world.until(LOG, e.DeliveryPostponed)
-                assert "can't connect" in (await state_of(world)).trouble
+        port = reserved_port()
+        async with channel(world, options_for(FakeSlack(port=port)), clock=clock):
+            await world.until(LOG, ChannelFailed)
+            note = e.DeliveryIntended(at_ms=1, chat=MY, message="note", body="**hello**")
+            await world.store.append(LOG, [note])
+            await world.until(LOG, e.DeliveryPostponed)
+            assert "can't connect" in (await state_of(world)).trouble
         async with FakeSlack(port=port) as slack, channel(world, options_for(slack), clock=clock):
             slack.world.conversation(MY)
             await passing(world, slack, clock, "hello")

@@ -7,7 +7,6 @@ from fakes.telegram import Accept, FakeTelegram, RefuseWith, ResetConnection, To
 from features.channels.lab import LOG, ME, channel, echo, last_user_text, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
@@ -15,6 +14,7 @@ from holdfast.features.channels.events import (
 )
 from holdfast.features.channels.owner import NOT_TAKEN
 from holdfast.features.channels.texts import MARK
+from ports import reserved_port
 from runner.steered_clock import SteeredClock, settle
 
 OTHER = 43
@@ -79,15 +79,15 @@ async def test_a_platform_that_is_away_is_red_and_everything_arrives_once_it_is_
     """P3, P14: a platform that is down takes nothing else down, and nothing waits without being seen."""
     clock = SteeredClock()
     async with ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        with closed_port() as port:
-            away = FakeTelegram(port=port)
-            async with channel(world, options_for(away), clock=clock):
-                intended = e.DeliveryIntended(at_ms=1, chat=str(ME), message="note", body="**hello**")
-                await world.until(LOG, ChannelFailed)
-                await world.store.append(LOG, [intended])
-                await world.until(LOG, e.DeliveryPostponed)
-                state = await state_of(world)
-                assert "can't connect" in state.trouble
+        port = reserved_port()
+        away = FakeTelegram(port=port)
+        async with channel(world, options_for(away), clock=clock):
+            intended = e.DeliveryIntended(at_ms=1, chat=str(ME), message="note", body="**hello**")
+            await world.until(LOG, ChannelFailed)
+            await world.store.append(LOG, [intended])
+            await world.until(LOG, e.DeliveryPostponed)
+            state = await state_of(world)
+            assert "can't connect" in state.trouble
         async with FakeTelegram(port=port) as telegram, channel(world, options_for(telegram), clock=clock):
             telegram.world.chat(ME)
             await world.until(LOG, ChannelConnected)

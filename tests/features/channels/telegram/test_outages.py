@@ -1,7 +1,5 @@
 """A platform that is away for an hour, and a hundred chats of which one is at its limit."""
 
-from contextlib import ExitStack
-
 from msgspec.structs import replace
 
 from agent.world import process
@@ -19,12 +17,12 @@ from features.channels.lab import (
 )
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.serve import closed_port
 from holdfast.features.channels.events import (
     ChannelConnected,
     ChannelFailed,
     ChannelUpdateLogged,
 )
+from ports import reserved_port
 from runner.steered_clock import SteeredClock, settle
 from serving import served, target_of
 from stores import MemoryStore
@@ -45,42 +43,40 @@ async def until_logged(store: MemoryStore, kind: type[e.Event], *, times: int) -
 async def test_a_platform_that_is_away_for_an_hour_is_red_and_then_gets_everything_in_order() -> None:
     """P3, P14: no pause is longer than a minute, the trouble is said once, and nothing is lost."""
     clock, store = SteeredClock(), MemoryStore()
-    with ExitStack() as held:
-        port = held.enter_context(closed_port())
-        away = FakeTelegram(port=port)
-        setting = replace(served_channels(options_for(away), clock=clock), store=store)
-        async with ChaosServer(choose=echo) as chaos, served(target_of(chaos), setting=setting) as server:
-            await until_logged(store, ChannelFailed, times=1)
-            for number in range(3):
-                intended = e.DeliveryIntended(
-                    at_ms=1, chat=str(ME), message=f"note {number}", body=f"note {number}"
-                )
-                await store.append(LOG, [intended])
-            await until_logged(store, e.DeliveryPostponed, times=1)
-            for minute in range(MINUTES):
-                await settle()
-                clock.advance(60)
-                await until_logged(store, e.DeliveryPostponed, times=minute + 2)  # it was tried again
+    port = reserved_port()
+    away = FakeTelegram(port=port)
+    setting = replace(served_channels(options_for(away), clock=clock), store=store)
+    async with ChaosServer(choose=echo) as chaos, served(target_of(chaos), setting=setting) as server:
+        await until_logged(store, ChannelFailed, times=1)
+        for number in range(3):
+            intended = e.DeliveryIntended(
+                at_ms=1, chat=str(ME), message=f"note {number}", body=f"note {number}"
+            )
+            await store.append(LOG, [intended])
+        await until_logged(store, e.DeliveryPostponed, times=1)
+        for minute in range(MINUTES):
+            await settle()
+            clock.advance(60)
+            await until_logged(store, e.DeliveryPostponed, times=minute + 2)  # it was tried again
+        _, health = await server.get("/health/detailed")
+        (shown,) = health["channels"]
+        assert (shown["state"], shown["undelivered"]) == ("failed", 3)
+        assert "can't connect" in shown["problem"]
+        found = [record.event for record in await store.read(LOG, limit=10_000)]
+        assert sum(isinstance(one, ChannelFailed) for one in found) == 1
+        async with FakeTelegram(port=port) as telegram:
+            telegram.world.say(ME, "are you there?")
+            await settle()
+            clock.advance(60)
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 4)
+            texts = telegram.world.chat(ME).texts()
+            assert [text for text in texts if text.startswith("note")] == ["note 0", "note 1", "note 2"]
+            assert "re: are you there?" in texts
+            await until_logged(store, ChannelConnected, times=1)
             _, health = await server.get("/health/detailed")
-            (shown,) = health["channels"]
-            assert (shown["state"], shown["undelivered"]) == ("failed", 3)
-            assert "can't connect" in shown["problem"]
-            found = [record.event for record in await store.read(LOG, limit=10_000)]
-            assert sum(isinstance(one, ChannelFailed) for one in found) == 1
-            held.close()
-            async with FakeTelegram(port=port) as telegram:
-                telegram.world.say(ME, "are you there?")
-                await settle()
-                clock.advance(60)
-                await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 4)
-                texts = telegram.world.chat(ME).texts()
-                assert [text for text in texts if text.startswith("note")] == ["note 0", "note 1", "note 2"]
-                assert "re: are you there?" in texts
-                await until_logged(store, ChannelConnected, times=1)
-                _, health = await server.get("/health/detailed")
-                assert health["channels"][0]["state"] == "connected"
-            found = [record.event for record in await store.read(LOG, limit=10_000)]
-            assert not any(isinstance(one, e.DeliveryUnknown) for one in found)
+            assert health["channels"][0]["state"] == "connected"
+        found = [record.event for record in await store.read(LOG, limit=10_000)]
+        assert not any(isinstance(one, e.DeliveryUnknown) for one in found)
 
 
 async def test_a_hundred_chats_have_their_answers_while_one_is_at_its_limit() -> None:
