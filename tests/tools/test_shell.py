@@ -107,12 +107,18 @@ async def test_the_shell_of_the_box_knows_its_own_wherever_bash_lies(
 async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(
     background: Background, call: Call
 ) -> None:
-    result = await run(background, call, "echo begun; setsid sleep 1000 & sleep 1000", time_limit_s=1)
-    assert (result.ok, result.ending) == (False, "killed")
+    command = "echo begun; setsid sleep 1000 & sleep 1000"
+    for limit_s in (1, 10, 60):  # a busy machine may need longer to begin
+        result = await run(background, call, command, time_limit_s=limit_s)
+        assert (result.ok, result.ending) == (False, "killed")
+        assert await call.left() == []
+        if "begun" in result.text:
+            break
+    else:
+        pytest.fail("it never began")
     assert result.text.startswith(
-        "begun\n[killed: the time limit of 1 s has passed; this is the output so far."
+        f"begun\n[killed: the time limit of {limit_s} s has passed; this is the output so far."
     )
-    assert await call.left() == []
 
 
 async def test_a_command_runs_in_its_folder_and_nowhere_outside_the_workspace(

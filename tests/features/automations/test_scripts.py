@@ -65,9 +65,13 @@ async def test_a_script_that_is_late_is_stopped_and_a_webhooks_has_no_network(tm
         )
         assert await run_script(deps, settings, fire) == ScriptResult("failed", NO_SHELL)
         tools.put("shell", [confined.shell])
-        late = await run_script(deps, settings, fire, patience_s=1.0)
+        for patience_s in (1, 10, 60):  # a busy machine may need longer to begin
+            late = await run_script(deps, settings, fire, patience_s=patience_s)
+            if "began" in late.output:
+                break
+        else:
+            pytest.fail("it never began")
         tools.put("shell", [Shell(ShellWorld(environment={}, background=confined.background))])
         assert await run_script(deps, settings, fire) == ScriptResult("failed", NO_SANDBOX)
-    assert (late.outcome, late.why) == ("late", "it didn't end within 1 s, so it was stopped")
-    assert "began" in late.output
+    assert (late.outcome, late.why) == ("late", f"it didn't end within {patience_s} s, so it was stopped")
     assert "reached" not in late.output
