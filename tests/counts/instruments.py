@@ -11,7 +11,7 @@ import json
 import socket
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -32,9 +32,23 @@ CALLS: Mapping[CodeType, str] = {
     asyncio.TaskGroup.create_task.__code__: "tasks",
     asyncio.ensure_future.__code__: "tasks",
 }
-# These run every second or two, whatever else happens: on a busy machine, in every round of a count.
-PERIODIC = {"used_files", "DirectoryLock.keep"}
+# What a server does at each beat of a clock, and for connections that were idle for too long. How often that
+# falls into a piece of work depends on how busy the machine is, so nothing within these is counted.
+BEATS = {
+    "LoopLag.run",
+    "OpenFiles.watch",
+    "used_files",
+    "_keep",
+    "DirectoryLock.keep",
+    "Commits.rest",
+    "_collect_forever",
+    "OrphanReaper.collect",
+    "DeadlinedConnection.connection_made",
+    "DeadlinedConnection.connection_lost",
+}
+AROUND_BEATS = {"_serve", "BackgroundTasks._keep"}  # what only awaits them; each beat goes on through it
 PROCESSES = {"subprocess.Popen", "os.posix_spawn", "os.fork"}
+BEGIN_OR_END: Mapping[str, int] = {"call": 1, "return": -1}
 ENCODING = {"encode", "encode_into"}
 STATEMENTS = {"COMMIT": "commits", "SELECT": "sql_reads", "WITH": "sql_reads"}
 NAMES = (
@@ -50,24 +64,28 @@ NAMES = (
 )
 
 
-class Counts(threading.local):
-    """What one thread did."""
+class Counts:
+    """What one thread did, and in how many beats it is."""
 
-    def __init__(self, every: list[Counter[str]]) -> None:
+    def __init__(self) -> None:
         self.own: Counter[str] = Counter()
-        every.append(self.own)
+        self.beats = 0
 
 
 class Instruments:
     """Counts what this process does, from now on."""
 
     def __init__(self) -> None:
-        self._every: list[Counter[str]] = []
-        self._counts = Counts(self._every)
+        # A `threading.local` would leave garbage when a thread ends.
+        self._threads: defaultdict[int, Counts] = defaultdict(Counts)
         sys.addaudithook(self._count_process)
         apsw.connection_hooks.append(self._count_statements)
         threading.setprofile(self._count_call)
         sys.setprofile(self._count_call)
+
+    @property
+    def _counts(self) -> Counts:
+        return self._threads[threading.get_ident()]
 
     def _count_process(self, event: str, _: object) -> None:
         if event in PROCESSES:
@@ -77,25 +95,31 @@ class Instruments:
         connection.trace_v2(apsw.SQLITE_TRACE_STMT, self._count_statement)  # pyright: ignore[reportUnknownMemberType]
 
     def _count_statement(self, statement: Mapping[str, object]) -> None:
-        word = str(statement["sql"]).split(None, 1)[0].upper()
-        self._counts.own[STATEMENTS.get(word, "sql_others")] += 1
+        counts = self._counts
+        if not counts.beats:
+            word = str(statement["sql"]).split(None, 1)[0].upper()
+            counts.own[STATEMENTS.get(word, "sql_others")] += 1
 
     def _count_call(self, frame: FrameType, event: str, called: object) -> None:
-        if event == "call":
-            code = frame.f_code
+        counts, code = self._counts, frame.f_code
+        if event in BEGIN_OR_END and code.co_qualname in BEATS and code.co_filename.startswith(OURS):
+            counts.beats += BEGIN_OR_END[event]  # a coroutine also ends whenever it waits
+        elif counts.beats:
+            return
+        elif event == "call":
             if code.co_filename.startswith(OURS):
-                self._counts.own["calls"] += 1
-            elif code in CALLS and not _is_periodic(frame.f_locals.get("fn")):
-                self._counts.own[CALLS[code]] += 1
+                counts.own["calls"] += code.co_qualname not in AROUND_BEATS
+            elif code in CALLS:
+                counts.own[CALLS[code]] += 1
         elif event == "c_call" and getattr(called, "__name__", "") in ENCODING and _is_of_msgspec(called):
-            self._counts.own["encodes"] += 1
+            counts.own["encodes"] += 1
 
     def so_far(self) -> dict[str, int]:
         """All counts; `garbage` are objects that only the collector could free."""
         gc.collect()
         total: Counter[str] = Counter(garbage=sum(one["collected"] for one in gc.get_stats()))
-        for own in list(self._every):
-            total.update(own)
+        for counts in list(self._threads.values()):
+            total.update(counts.own)
         modules = sum(1 for name in list(sys.modules) if name.partition(".")[0] == "holdfast")
         return {**dict.fromkeys(NAMES, 0), **total, "modules": modules}
 
@@ -109,12 +133,6 @@ class Instruments:
                 asking, _ = listening.accept()
                 with asking:
                     asking.sendall(json.dumps(self.so_far()).encode())
-
-
-def _is_periodic(called: object) -> bool:
-    """Whether a thread is asked for a periodic check; `asyncio.to_thread` wraps the function."""
-    wrapped = getattr(called, "args", ())
-    return bool(wrapped) and getattr(wrapped[0], "__qualname__", "") in PERIODIC
 
 
 def _is_of_msgspec(called: object) -> bool:
