@@ -117,6 +117,29 @@ async def test_leftovers_are_deleted_sessions_and_old_ones_of_a_source(store: St
     assert times == [9, 7, -1]
 
 
+async def test_sizes_are_those_of_events_and_blobs_newest_change_first(store: Store) -> None:
+    blob = await store.put_blob(b"x" * 5_000)
+    for session_id, at_ms, text in (
+        ("a", 1, "short"),
+        ("b", 3, "long " * 200),
+        ("c", 3, "short"),
+        ("d", 2, ""),
+    ):
+        more = [message(text, at_ms=at_ms, blob=blob if session_id == "a" else "")] if text else []
+        await store.append(session_id, [created(source="api", at_ms=at_ms), *more])
+    await store.append("d", [e.SessionPinned(at_ms=2)])
+    await store.append("other", [created(source="page", at_ms=9)])
+    found = await store.session_sizes("api")
+    assert [size.session_id for size in found] == ["c", "b", "a"], "pinned sessions don't count"
+    events = {
+        size.session_id: sum(len(record.body) for record in await store.read(size.session_id))
+        for size in found
+    }
+    assert {size.session_id: size.bytes for size in found} == events | {"a": events["a"] + 5_000}
+    assert list(await store.session_sizes("api", before=found[0], limit=1)) == [found[1]]
+    assert not await store.session_sizes("api", before=found[2])
+
+
 async def test_an_answer_is_found_by_its_key_until_it_expires(store: Store) -> None:
     idempotency_key = IdempotencyKey("key", "digest", b"answer", AT_MS + 10)
     await store.append("s1", [created()], idempotency_key=idempotency_key)

@@ -122,7 +122,7 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
 
 
 def _address(server: ServerSettings) -> Iterator[ConfigIssue]:
-    for name in ("keep_sessions_days", "keep_sessions_max"):
+    for name in ("keep_sessions_days", "keep_sessions_max", "keep_sessions_bytes"):
         for source in getattr(server, name):
             if source not in {EVERY_SOURCE, OPENAI, RELAY, *CONVERSATIONS}:
                 known = ", ".join(sorted({OPENAI, RELAY, *CONVERSATIONS}))

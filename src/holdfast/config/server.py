@@ -8,7 +8,7 @@ from holdfast.catalog import CHAT_SOURCES
 from holdfast.config.fields import AtLeast0, AtLeast1, Port, Seconds, Secret, doc
 from holdfast.values import AUTOMATION, CHAT, ONE_SHOT, PAGE, Durability, OnRestart
 
-# Sources of sessions that `*` stands for in `keep_sessions_days` and `keep_sessions_max`.
+# Sources of sessions that `*` stands for in the settings `keep_sessions_…`.
 CONVERSATIONS = frozenset({PAGE, CHAT, ONE_SHOT, "api", "hermes", AUTOMATION, *CHAT_SOURCES})
 
 
@@ -229,6 +229,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     keep_sessions_max: Annotated[
         dict[str, AtLeast1],
         doc("How many sessions to keep, by source. Those unchanged for longest are deleted first."),
+    ] = {}
+    keep_sessions_bytes: Annotated[
+        dict[str, AtLeast1],
+        doc(
+            "How many bytes of events and attachments to keep, by source, checked at startup and once a day. "
+            "Sessions unchanged for longest are deleted first; the newest one stays."
+        ),
     ] = {}
     spool_dir: Annotated[
         str,

@@ -401,6 +401,7 @@ def limits_of(settings: Settings) -> Limits:
         relayed_bytes_max=settings.relay.body_bytes_max,
         sessions_kept_s={**Limits().sessions_kept_s, **kept_s},
         sessions_max=_by_source(settings.server.keep_sessions_max),
+        sessions_bytes=_by_source(settings.server.keep_sessions_bytes),
         deltas_kept_s=settings.server.keep_deltas_days * DAY_S,
     )
 

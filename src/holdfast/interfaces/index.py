@@ -67,6 +67,14 @@ class StoredResponse(Struct, frozen=True):
     answer: bytes
 
 
+class SessionSize(Struct, frozen=True):
+    """How much a session stores."""
+
+    session_id: str
+    updated_ms: int
+    bytes: int
+
+
 class Index(UsageSource, Protocol):
     """Look-ups beside the logs, always as current as the newest committed event."""
 
@@ -96,6 +104,15 @@ class Index(UsageSource, Protocol):
 
     async def updated_ms(self, *, source: str, nth: int) -> int:
         """When the nth unpinned session of `source` changed, newest first; -1 if there are fewer."""
+        ...
+
+    async def session_sizes(
+        self, source: str, *, before: SessionSize | None = None, limit: int = 100
+    ) -> Sequence[SessionSize]:
+        """Unpinned sessions of `source`, newest change first, with the bytes of their events and blobs.
+
+        A blob that several sessions name counts in each of them.
+        """
         ...
 
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:

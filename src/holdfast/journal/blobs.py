@@ -12,7 +12,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.interfaces.journal import StoreDamaged, StoreFailed, StoreFull, StoreReadOnly
@@ -92,6 +92,14 @@ class FileBlobs:
                 f"{path} from a backup"
             )
         return data
+
+    def bytes_of(self, names: Iterable[str]) -> int:
+        """How many bytes these blobs have together; a missing one has none."""
+        found = 0
+        for name in names:
+            with suppress(FileNotFoundError), _disk_errors_named(path := self._path(name)):
+                found += path.stat().st_size
+        return found
 
     def named(self, names: Iterable[str]) -> None:
         """Record that events that name these blobs are on disk."""

@@ -9,7 +9,14 @@ from holdfast.codec import bodies_of
 from holdfast.events import Event
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
-from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
+from holdfast.interfaces.index import (
+    ListedSession,
+    RunQuery,
+    SearchHit,
+    SessionQuery,
+    SessionSize,
+    StoredResponse,
+)
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -292,6 +299,22 @@ class MemoryStore(LogStore):
             reverse=True,
         )
         return found[nth - 1] if len(found) >= nth else -1
+
+    @override
+    async def session_sizes(
+        self, source: str, *, before: SessionSize | None = None, limit: int = 100
+    ) -> Sequence[SessionSize]:
+        self._check_open()
+        disk = self._disk
+        found = sorted(
+            (row.updated_ms, session_id)
+            for session_id, row in disk.sessions.items()
+            if row.source == source and not row.pinned and not row.purge_at_ms
+        )
+        if before is not None:
+            found = [one for one in found if one < (before.updated_ms, before.session_id)]
+        newest = reversed(found[-limit:])
+        return [SessionSize(one, at_ms, disk.bytes_of(one)) for at_ms, one in newest]
 
     @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:

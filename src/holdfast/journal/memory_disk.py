@@ -40,6 +40,12 @@ class MemoryDisk(Struct):
     usage: dict[tuple[int, str, str], UsageRow] = field(default_factory=dict[tuple[int, str, str], UsageRow])
     session_usage: dict[tuple[str, int], UsageRow] = field(default_factory=dict[tuple[str, int], UsageRow])
 
+    def bytes_of(self, session_id: str) -> int:
+        """How many bytes the events and blobs of the session have."""
+        blobs = [name for name, named_by in self.blob_refs.items() if session_id in named_by]
+        events = sum(len(record.body) for record in self.logs.get(session_id, ()))
+        return events + sum(len(self.blobs.get(name, b"")) for name in blobs)
+
     def known_run(self, run_id: str) -> rows.RunRow | None:
         """The row of a run."""
         return self.runs.get(run_id)

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.index import Index, ListedSession, RunQuery, SessionQuery
+from holdfast.interfaces.index import Index, ListedSession, RunQuery, SessionQuery, SessionSize
 from holdfast.interfaces.journal import StoreDamaged
 from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.log_store import LogStore
@@ -66,6 +66,22 @@ class SqlIndex(Index):
     async def updated_ms(self, *, source: str, nth: int) -> int:
         found = await self._rows("updated_ms", {"source": source, "before": nth - 1})
         return found[0][0] if found else -1
+
+    @override
+    async def session_sizes(
+        self, source: str, *, before: SessionSize | None = None, limit: int = 100
+    ) -> Sequence[SessionSize]:
+        bindings = {
+            "source": source,
+            "before_id": before and before.session_id,
+            "before_ms": before and before.updated_ms,
+            "limit": limit,
+        }
+        return [await self._size(row) for row in await self._rows("session_sizes", bindings)]
+
+    async def _size(self, row: Any) -> SessionSize:
+        """Convert a row of `session_sizes`."""
+        return SessionSize(*row)
 
     @override
     async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:

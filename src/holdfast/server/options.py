@@ -92,6 +92,7 @@ class Limits(LimitSettings, frozen=True, kw_only=True):
     # By source. Plain OpenAI clients and the relay start a session with each request.
     sessions_kept_s: Mapping[str, float] = field(default_factory=lambda: {OPENAI: MONTH_S, RELAY: MONTH_S})
     sessions_max: Mapping[str, int] = field(default_factory=dict[str, int])
+    sessions_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 

@@ -286,3 +286,30 @@ async def test_sessions_are_kept_by_age_and_number_of_their_source() -> None:
         for followed in ends:
             assert [records async for records in followed] == []
     assert sorted(disk.logs) == ["open", "page, old", "pinned", "second", "third", "young"]
+
+
+async def test_the_newest_sessions_that_fit_into_a_source_s_bytes_stay() -> None:
+    """P2: pinned sessions don't count, and the newest one stays even if it alone is too large."""
+    disk = MemoryDisk()
+    store = MemoryStore(disk)
+    for session_id, source, at_ms, text_bytes in (
+        ("oldest", "api", 1, 10),
+        ("old", "api", 2, 2_000),
+        ("pinned", "api", 3, 9_000),
+        ("young", "api", 4, 2_000),
+        ("newest", "api", 5, 10),
+        ("before", "page", 1, 10),
+        ("large", "page", 2, 9_000),
+        ("other", "chat", 1, 9_000),
+    ):
+        accepted = e.MessageAccepted(at_ms=at_ms, message_id="m", text="x" * text_bytes)
+        events = [e.SessionCreated(at_ms=at_ms, epoch="e", source=source), accepted]
+        pin = [e.SessionPinned(at_ms=at_ms)] if session_id == "pinned" else []
+        await store.append(session_id, [*events, *pin])
+    setting = limited(sessions_bytes={"api": 4_000, "page": 4_000})
+    setting = replace(setting, runner=RunnerLimits(resume_runs="asked"))
+    ends = [aiter(store.follow(one, after=2)) for one in ("oldest", "old", "before")]
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store, setting=setting):
+        for followed in ends:
+            assert [records async for records in followed] == []
+    assert sorted(disk.logs) == ["large", "newest", "other", "pinned", "young"]

@@ -9,8 +9,9 @@ import apsw
 from typing_extensions import override
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, StoredResponse
+from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, SessionSize, StoredResponse
 from holdfast.interfaces.journal import Record, StoreDamaged, StoreFailed, StoreFull, StoreLocked
+from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sql_store import SqlIndex
 from holdfast.journal.sqlite.connection import Connections, sqlite_errors_named
@@ -108,6 +109,13 @@ class SqliteReader(SqlIndex):
     @override
     def _listed(self, row: Any) -> ListedSession:
         return ListedSession(row_of(SessionRow, row[:-3]), *row[-3:])
+
+    @override
+    async def _size(self, row: tuple[str, int, int, str]) -> SessionSize:
+        session_id, updated_ms, event_bytes, names = row
+        blobs = FileBlobs(self._path.with_name("blobs"))
+        blob_bytes = await self._threads.run(blobs.bytes_of, json.loads(names))
+        return SessionSize(session_id, updated_ms, event_bytes + blob_bytes)
 
     @override
     def _array(self, values: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from holdfast.catalog import FEATURES
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
-from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.index import RunQuery, SessionSize
 from holdfast.interfaces.journal import (
     Declined,
     IfRunsOpenBelow,
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients and of the relay
 AGAIN_S = 60.0  # when to retry a purge that failed
-SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to
+SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to, and to measure sessions
 UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file that isn't sent yet
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
@@ -55,6 +55,8 @@ class Purges:
         self._deps = deps
         self._wanted = asyncio.Event()
         self._sweep_at_s = 0.0
+        self._measure_at_s = 0.0
+        self._fitting_from_ms: dict[str, int] = {}  # by source: older sessions exceed its limit in bytes
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
         made = [one.part(one.upkeep)(deps) for one in FEATURES.values() if one.upkeep]
         found = (deps.options.upkeep, *made)
@@ -74,7 +76,12 @@ class Purges:
         """Purge what is due, then sleep until something else is."""
         while True:
             self._wanted.clear()
-            works = (self._purge_due, self._sweep_due, *(upkeep.collect for upkeep in self.upkeeps))
+            works = (
+                self._measure_due,
+                self._purge_due,
+                self._sweep_due,
+                *(upkeep.collect for upkeep in self.upkeeps),
+            )
             wait_s = min([await self._tried(work) for work in works])
             try:
                 async with asyncio.timeout(wait_s):
@@ -107,7 +114,7 @@ class Purges:
     async def _purge_due(self) -> float:
         """How long until the next is due."""
         limits, now_ms = self._deps.limits, self._deps.clock.now_ms()
-        sources = limits.sessions_kept_s.keys() | limits.sessions_max.keys()
+        sources = limits.sessions_kept_s.keys() | limits.sessions_max.keys() | self._fitting_from_ms.keys()
         looks: list[Sequence[SessionRow]] = []
         for source in sorted(sources | {OPENAI}):
             from_ms = await self._kept_from_ms(source, now_ms)
@@ -135,7 +142,31 @@ class Purges:
         from_ms = 0 if kept_s is None else now_ms - int(1000 * kept_s)
         if most := limits.sessions_max.get(source):
             from_ms = max(from_ms, await self._deps.store.updated_ms(source=source, nth=most))
-        return from_ms
+        return max(from_ms, self._fitting_from_ms.get(source, 0))
+
+    async def _measure_due(self) -> float:
+        """Measure the sessions of sources with a limit in bytes; how long until it is due again.
+
+        It reads as many bytes as the limit allows, so it's rare.
+        """
+        now_s = self._deps.clock.monotonic_s()
+        if now_s >= self._measure_at_s:
+            for source, bytes_max in self._deps.limits.sessions_bytes.items():
+                self._fitting_from_ms[source] = await self._oldest_fitting_ms(source, bytes_max)
+            self._measure_at_s = now_s + SWEEP_S
+        return self._measure_at_s - now_s
+
+    async def _oldest_fitting_ms(self, source: str, bytes_max: int) -> int:
+        """When the oldest session changed that fits with all newer ones; the newest one always does."""
+        last: SessionSize | None = None
+        total = 0
+        while sizes := await self._deps.store.session_sizes(source, before=last, limit=AT_ONCE):
+            for size in sizes:
+                total += size.bytes
+                if total > bytes_max and last is not None:
+                    return last.updated_ms
+                last = size
+        return 0
 
     def _left_s(self, row: SessionRow, now_ms: int) -> float:
         """How long the deletion can still be undone, even if the wall clock is changed meanwhile."""

@@ -267,6 +267,16 @@ FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND NOT pinned AND upda
 SELECT updated_ms FROM sessions WHERE source = :source AND NOT pinned AND purge_at_ms = 0
 ORDER BY updated_ms DESC LIMIT 1 OFFSET :before
 
+-- name: session_sizes
+SELECT session_id, updated_ms,
+       ((SELECT coalesce(sum(octet_length(body)), 0) FROM events WHERE events.session = sessions.key)
+          + (SELECT coalesce(sum(blobs.bytes), 0) FROM blob_refs JOIN blobs ON blobs.name = blob_refs.blob
+             WHERE blob_refs.session = sessions.key))::bigint
+FROM sessions
+WHERE source = :source AND NOT pinned AND purge_at_ms = 0
+  AND (:before_id::text IS NULL OR (updated_ms, session_id) < (:before_ms::bigint, :before_id))
+ORDER BY updated_ms DESC, session_id DESC LIMIT :limit
+
 -- name: unthinned
 SELECT session_id FROM sessions
 WHERE purge_at_ms = 0 AND created_ms < :before_ms AND thinned_ms < least(updated_ms, :before_ms)

@@ -239,6 +239,16 @@ FROM sessions WHERE purge_at_ms > 0 OR (source = :source AND pinned = 0 AND upda
 SELECT updated_ms FROM sessions WHERE source = :source AND pinned = 0 AND purge_at_ms = 0
 ORDER BY updated_ms DESC LIMIT 1 OFFSET :before
 
+-- name: session_sizes
+SELECT session_id, updated_ms,
+       (SELECT coalesce(sum(length(body)), 0) FROM events WHERE events.session = sessions.key)
+         + (SELECT coalesce(sum(length(body)), 0) FROM recent WHERE recent.session = sessions.key),
+       (SELECT json_group_array(blob) FROM blob_refs WHERE blob_refs.session = sessions.key)
+FROM sessions
+WHERE source = :source AND pinned = 0 AND purge_at_ms = 0
+  AND (:before_id IS NULL OR (updated_ms, session_id) < (:before_ms, :before_id))
+ORDER BY updated_ms DESC, session_id DESC LIMIT :limit
+
 -- name: unthinned
 SELECT session_id FROM sessions
 WHERE purge_at_ms = 0 AND created_ms < :before_ms AND thinned_ms < min(updated_ms, :before_ms)
