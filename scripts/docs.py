@@ -171,9 +171,9 @@ version of an event gets a new type, and old versions are upgraded when they're 
 another epoch). Event streams also send frames that aren't events, such as `live`; they have no `seq` and
 no id. [HTTP](http.md) describes both.
 
-One exception: `server.keep_deltas_days` after a run has ended, consecutive deltas are merged into the
-first of them, and the other seqs become gaps. The `text.done` or `reasoning.done` that follows always has
-the whole text, so a cursor in a gap loses nothing.
+One exception: some days after a run has ended (`server.keep_deltas_days`), consecutive deltas are merged
+into the first of them, and the other seqs become gaps. The `text.done` or `reasoning.done` that follows
+always has the whole text, so a cursor in a gap loses nothing.
 
 *Who* can append an event: anyone (an input), or only the owner of the run.
 """

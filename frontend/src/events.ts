@@ -174,7 +174,7 @@ export interface SessionRenamed {
   readonly cost_usd?: number | null;
 }
 
-/** Defaults for the session's runs that start later, instead of all earlier ones. */
+/** The defaults of the session's later runs were set. They replace all earlier defaults. */
 export interface SessionDefaultsSet {
   readonly type: "session.defaults_set";
   readonly at_ms: number;
@@ -443,7 +443,7 @@ export interface HistoryToolCall {
   readonly arguments?: string;
 }
 
-/** The run got a slot. `settings` replace those that it was queued with: the session has defaults. */
+/** The run got a slot. `settings` are the request's with the session's defaults applied, if it has any. */
 export interface RunStarted {
   readonly type: "run.started";
   readonly at_ms: number;
@@ -1096,7 +1096,7 @@ export interface RelayCalled {
   readonly estimated?: boolean;
 }
 
-/** A delivery is intended. */
+/** A message or file is about to be delivered to a chat. */
 export interface DeliveryIntended {
   readonly type: "delivery.intended";
   readonly at_ms: number;

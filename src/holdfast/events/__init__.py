@@ -98,10 +98,10 @@ class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
 
 
 class SessionDefaultsSet(Input, frozen=True, kw_only=True, tag="session.defaults_set"):
-    """Defaults for the session's runs that start later, instead of all earlier ones.
+    """The defaults of the session's later runs were set. They replace all earlier defaults.
 
-    The model replaces that of a run's request, the instructions precede the request's, and the effort applies
-    if the request has none.
+    `model` overrides the model that a request names. `instructions` come before the request's own.
+    `reasoning_effort` applies only if the request has none.
     """
 
     model: str = ""
@@ -224,7 +224,7 @@ class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
 
 
 class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run.started"):
-    """The run got a slot. `settings` replace those that it was queued with: the session has defaults."""
+    """The run got a slot. `settings` are the request's with the session's defaults applied, if it has any."""
 
     target: str = ""
     settings: RunSettings | None = None

@@ -9,7 +9,7 @@ from holdfast.values import SentFile
 
 
 class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"):
-    """A delivery is intended.
+    """A message or file is about to be delivered to a chat.
 
     Either `body` has the text or `file` is sent, or `message` selects content of the run's session: `answer`,
     `ending`, `preview`, `file` or the id of a request. A session's text and files stay in its own log, and
