@@ -196,7 +196,7 @@ def commands() -> str:
 
 def _command(command: Any, name: str) -> Iterator[str]:
     inner: Mapping[str, Any] = getattr(command, "commands", {})
-    if name == "holdfast" or not inner:
+    if not inner or command.invoke_without_command:
         yield f"## {name}"
         yield ""
         yield from (_plain(command.help or ""), "")
