@@ -59,6 +59,14 @@ test("where results go is sent only if it was changed", () => {
     times: 3,
     skills: ["a"],
   } as unknown as TriggerShown;
+  const limits = { budget: { tokens: 9, cost_usd: 0.5, turns: 0, minutes: 0 }, model: "m", workspace: "/w" };
+  const limited = { ...known, ...limits };
+  const own = words.draftOf(limited, "UTC");
+  assert.deepEqual([own.budget, own.model, own.workspace], ["0.5", "m", "/w"]);
+  assert.ok(!("budget" in words.bodyOf(own, limited)));
+  const freed = words.bodyOf({ ...own, budget: "", model: "", workspace: "" }, limited);
+  assert.deepEqual([freed.model, freed.workspace, freed.budget], ["", "", { ...limits.budget, cost_usd: 0 }]);
+  assert.ok(words.missingIn({ ...draft, budget: "much" }).length > 0);
   const changed = { ...words.draftOf(known, "UTC"), skills: "a, b", times: "", script: "df" };
   assert.deepEqual([changed.times, words.missingIn({ ...draft, times: "x" }).length > 0], ["", true]);
   const { skills, times, script } = words.bodyOf(changed, known);

@@ -41,6 +41,13 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         assert ("held_until" in reset, reset["next"]) == (False, resumed["next"])
         answer = await server.call("PATCH", path, body={"every": "2h", "prompt": "other"})
         assert (answer.json["kind"], answer.json["every"]) == ("every", "2h")
+        limits = {"model": "m", "budget": {"cost_usd": 0.5}}
+        chosen = (await server.call("PATCH", path, body=limits)).json
+        assert (chosen["model"], chosen["budget"]["cost_usd"]) == ("m", 0.5)
+        cleared = {"model": "", "workspace": "", "budget": {"cost_usd": 0}}
+        shown = (await server.call("PATCH", path, body=cleared)).json
+        assert {"model", "workspace"}.isdisjoint(shown)
+        assert shown.get("budget", {}).get("cost_usd", 0) == 0
         sessions = await server.get("/api/sessions?all=true")
         assert [one["id"] for one in sessions[1]["data"]] == [fire["session_id"]], "a trigger is no session"
         for hidden in (f"/api/sessions/{made['id']}", f"/api/sessions/{made['id']}/events"):

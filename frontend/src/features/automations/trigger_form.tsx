@@ -285,9 +285,12 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
   );
 }
 
-/** The number of runs, and the steps before the prompt. */
+/** What each run may use, how many there are, and the steps before the prompt. */
 function Steps({ draft, onChange }: PartProps): JSX.Element {
-  const text = (name: "skills" | "times" | "script", words: string): JSX.Element => (
+  const text = (
+    name: "skills" | "times" | "script" | "model" | "workspace" | "budget",
+    words: string,
+  ): JSX.Element => (
     <Field words={words}>
       {(id) => (
         <input
@@ -302,6 +305,9 @@ function Steps({ draft, onChange }: PartProps): JSX.Element {
   );
   return (
     <>
+      {text("model", "Model (empty: the default)")}
+      {text("workspace", "Workspace: a folder on the server (empty: the default)")}
+      {text("budget", "Cost limit of each run, in US dollars (empty: no limit)")}
       {text("times", "Number of runs (empty: no limit)")}
       {text("skills", "Skills to read first (such as release-notes)")}
       {text("script", "Script to run first, in the sandbox; the agent gets its output")}

@@ -27,6 +27,11 @@ export interface Draft {
   /** How often it runs; empty is without a limit. */
   readonly times: string;
   readonly script: string;
+  /** A target's name or model; empty is the default. */
+  readonly model: string;
+  readonly workspace: string;
+  /** In US dollars for each run; empty is without a limit. */
+  readonly budget: string;
 }
 
 export function newDraft(zone: string): Draft {
@@ -46,6 +51,9 @@ export function newDraft(zone: string): Draft {
     skills: "",
     times: "",
     script: "",
+    model: "",
+    workspace: "",
+    budget: "",
   };
 }
 
@@ -68,6 +76,9 @@ export function draftOf(trigger: TriggerShown, zone: string): Draft {
     skills: (trigger.skills ?? []).join(", "),
     times: trigger.times ? `${trigger.times}` : "",
     script: trigger.script ?? "",
+    model: trigger.model ?? "",
+    workspace: trigger.workspace ?? "",
+    budget: trigger.budget?.cost_usd ? `${trigger.budget.cost_usd}` : "",
   };
 }
 
@@ -145,6 +156,11 @@ export function bodyOf(draft: Draft, known: TriggerShown | null = null): Record<
     ...(draft.skills === before.skills ? {} : { skills: placesIn(draft.skills) }),
     ...(draft.times === before.times ? {} : { times: Number(draft.times) }),
     ...(draft.script === before.script ? {} : { script: draft.script }),
+    ...(draft.model === before.model ? {} : { model: draft.model.trim() }),
+    ...(draft.workspace === before.workspace ? {} : { workspace: draft.workspace.trim() }),
+    ...(draft.budget === before.budget
+      ? {}
+      : { budget: { ...known?.budget, cost_usd: Number(draft.budget) } }),
   };
 }
 
@@ -153,6 +169,8 @@ export function missingIn(draft: Draft): string {
   if (draft.name.trim() === "") return "Enter a name.";
   if (draft.prompt.trim() === "") return "Enter a task for the agent.";
   if (draft.when === "at" && draft.at === "") return "Choose a date and time.";
+  if (!/^(\d{1,6}(\.\d{1,6})?)?$/.test(draft.budget.trim()))
+    return "Enter the cost limit as a number, or leave it empty.";
   if (!/^\d{0,9}$/.test(draft.times.trim())) return "Enter how often it runs as a number, or leave it empty.";
   return "";
 }

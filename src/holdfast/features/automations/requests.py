@@ -195,7 +195,7 @@ async def models_of(deps: RouteDeps) -> tuple[list[str], frozenset[str]]:
 
 async def _known_model(model: str, deps: RouteDeps) -> str:
     names, known = await models_of(deps)
-    if names and model not in known:
+    if names and model not in {"", *known}:
         text = f"Unknown target {model[:100]!r}. Available targets: {', '.join(names)}"
         raise bad_request(text, param="model", code="unknown_target")
     return model
