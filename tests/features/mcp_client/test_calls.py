@@ -93,6 +93,32 @@ async def test_a_list_without_end_is_read_to_a_limit() -> None:
         assert names(of) == ["mcp__raw__one"]
 
 
+async def test_invalid_tools_do_not_hide_the_others(call: McpCall) -> None:
+    invalid = [
+        {"name": "typed", "inputSchema": {"type": "banana"}},
+        {"name": "listed", "inputSchema": {"type": "object", "properties": [1, 2]}},
+        {"name": "text", "inputSchema": "nope"},
+        {"name": "bare"},
+        {"inputSchema": {"type": "object"}},
+        7,
+    ]
+    async with servers(raw(tools=["echo", *invalid, "change"], page=4)) as of:
+        await of.tried_once(within_s=30)
+        (status,) = of.status()
+        assert (status.state, names(of)) == ("connected", ["mcp__raw__change", "mcp__raw__echo"])
+        assert [one.split(" is invalid")[0] for one in status.left_out] == [
+            "typed: its inputSchema.type",
+            "listed: its inputSchema.properties",
+            "text: its inputSchema",
+            "bare: its inputSchema",
+            "a tool without a name: its name",
+            "a tool without a name: its declaration",
+        ]
+        await run(of, "change", call, tools=["echo", {"name": "typed", "inputSchema": {"type": "object"}}])
+        await named(of, tool="typed")
+        assert of.status()[0].left_out == ()
+
+
 async def test_a_tool_that_the_model_is_not_told_of_is_named_in_the_log_once(
     call: McpCall, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,14 +11,15 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from mcp import ClientSession, MCPError
 from mcp.client.context import ClientRequestContext
 from mcp.client.subscriptions import listen
-from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -42,6 +43,7 @@ from mcp.types import (
     Root,
     TaskStatus,
     Tool,
+    methods,
 )
 from mcp.types.jsonrpc import (
     CONNECTION_CLOSED,
@@ -53,7 +55,7 @@ from mcp.types.jsonrpc import (
 )
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from holdfast import __version__
 from holdfast.config.mcp_servers import McpServerConfig
@@ -62,10 +64,6 @@ from holdfast.features.mcp_client.forms import BadForm
 from holdfast.features.mcp_client.open_call import CURRENT_CALL, OpenCall
 from holdfast.features.mcp_client.tool_specs import plain
 from holdfast.tools.offload import join
-
-if TYPE_CHECKING:
-    from mcp.shared.transport_context import TransportContext
-
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 TTL_MS = 24 * 3_600_000
@@ -188,6 +186,7 @@ ROUNDS_MAX = 20  # in which a server asks for more input for one call
 _HEADER_MISMATCH = -32020
 # How servers that speak only the newest revision answer a greeting of the older ones.
 NOT_GREETED_SO = frozenset({METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, _HEADER_MISMATCH, INVALID_PARAMS})
+_LIST = "tools/list"
 _WAIT_S = 0.25  # before a call is repeated that the server wants repeated without input
 Answer: TypeAlias = CallToolResult
 _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult | TaskState))
@@ -199,6 +198,26 @@ class WantedCall(Struct, frozen=True):
     tool: str
     args: Mapping[str, object]
     as_task: bool = False  # the tool works in no other way
+
+
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Passes tool lists through `readable`, because the SDK rejects a whole list for one invalid tool."""
+
+    def __init__(
+        self,
+        source: Metered,
+        outgoing: Outgoing,
+        *,
+        readable: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        super().__init__(source, outgoing)
+        self._readable = readable
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        result = await super().send_raw_request(method, params, opts, **more)
+        return self._readable(result) if method == _LIST else result
 
 
 class McpConnection:
@@ -214,19 +233,20 @@ class McpConnection:
         self.entered = False  # it answered once
         self.suspect = False  # a call was given up, so the server may be hanging
         self.calls: set[asyncio.Task[Answer]] = set()
+        self.unreadable: list[str] = []  # tools of the newest list that aren't valid, each with the reason
         self._config = config
         self._workspace = workspace
         self._open: list[OpenCall] = []
         self._buried = asyncio.Event()
         self._session: ClientSession | None = None
-        self._dispatcher: JSONRPCDispatcher[TransportContext] | None = None
+        self._dispatcher: _Dispatcher | None = None
 
     async def enter(
         self, stack: AsyncExitStack, *, incoming: Incoming, outgoing: Outgoing
     ) -> tuple[Tool, ...]:
         """Do the handshake and ask for the tools; the stack closes what this opens."""
         stream = Metered(incoming, tools_changed=self._note_change, over=lambda: self.end("it hung up"))
-        self._dispatcher = JSONRPCDispatcher(stream, outgoing)
+        self._dispatcher = _Dispatcher(stream, outgoing, readable=self._readable)
         session = ClientSession(
             dispatcher=self._dispatcher,
             extensions={EXTENSION: {}},
@@ -270,6 +290,7 @@ class McpConnection:
     async def listed(self) -> tuple[Tool, ...]:
         """The server's tools from all pages, up to a limit."""
         session = self.session
+        self.unreadable = []
         tools: list[Tool] = []
         cursor: str | None = None
         for _ in range(PAGES_MAX):
@@ -281,6 +302,35 @@ class McpConnection:
             if cursor is None or len(tools) >= TOOLS_MAX:
                 break
         return tuple(tools[:TOOLS_MAX])
+
+    def _readable(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Return a page of tools without the invalid ones, which are noted."""
+        listed = page.get("tools")
+        if not isinstance(listed, list) or not self._problem(page):
+            return page
+        kept: list[object] = []
+        for tool in cast("list[object]", listed)[:TOOLS_MAX]:
+            if problem := self._problem({**page, "tools": [tool]}):
+                name = cast("dict[str, object]", tool).get("name") if isinstance(tool, dict) else None
+                self.unreadable.append(
+                    f"{plain(str(name or 'a tool without a name'), chars_max=100)}: {problem}"
+                )
+            else:
+                kept.append(tool)
+        return {**page, "tools": kept}
+
+    def _problem(self, page: Mapping[str, Any]) -> str:
+        """Describe what is invalid in a page of tools; empty if nothing is."""
+        try:
+            methods.validate_server_result(_LIST, str(self.session.protocol_version), page)
+        except ValidationError as error:
+            for wrong in error.errors(include_url=False, include_context=False, include_input=False):
+                if wrong["loc"][:1] == ("tools",):
+                    place = ".".join(str(part) for part in wrong["loc"][2:]) or "declaration"
+                    return plain(f"its {place} is invalid: {wrong['msg']}", chars_max=200)
+        except (KeyError, ValueError):  # a revision that the SDK doesn't check
+            return ""
+        return ""
 
     async def answers(self) -> bool:
         """Whether the server responds at all."""

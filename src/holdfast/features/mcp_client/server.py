@@ -77,6 +77,7 @@ class McpServer:
         self.config = config
         self.patience = patience
         self.tools: tuple[Tool, ...] = ()  # those of a server that is down are kept: it will be back
+        self.unreadable: tuple[str, ...] = ()  # invalid tools of the newest list, each with the reason
         self.listings = 0
         self.why = ""
         self.settled = asyncio.Event()  # it has been tried once
@@ -181,13 +182,13 @@ class McpServer:
         return why, 0 if connection.entered else code
 
     def _begin(self, connection: McpConnection, tools: tuple[Tool, ...]) -> None:
-        self._take(tools)
+        self._take(connection, tools)
         self._connection = connection
         self._connected.set()
         self.settled.set()
 
-    def _take(self, tools: tuple[Tool, ...]) -> None:
-        self.tools = tools
+    def _take(self, connection: McpConnection, tools: tuple[Tool, ...]) -> None:
+        self.tools, self.unreadable = tools, tuple(connection.unreadable)
         self.listings += 1
 
     async def _serve(self, connection: McpConnection) -> None:
@@ -214,7 +215,7 @@ class McpServer:
     async def _relist(self, connection: McpConnection) -> None:
         try:
             async with asyncio.timeout(self.patience.list_s):
-                self._take(await connection.listed())
+                self._take(connection, await connection.listed())
         except TimeoutError:
             connection.end("it didn't list its tools")
         except (MCPError, ValueError) as error:

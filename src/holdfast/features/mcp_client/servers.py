@@ -144,7 +144,7 @@ class _Offer:
     def _make(self) -> None:
         listed = {tool.name: tool for tool in self.server.tools}
         tools: list[McpTool] = []
-        left_out: list[str] = []
+        left_out = [*self.server.unreadable]
         for own, name in mcp_tool_names(self._label, listed).items():
             tool = listed[own]
             try:
