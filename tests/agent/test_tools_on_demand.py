@@ -301,3 +301,24 @@ async def test_a_model_that_is_trained_on_patches_is_offered_them_instead_of_edi
         plain, trained = chaos.seen.requests
     assert names(plain) == ["write_file", "edit_file"]
     assert names(trained) == ["write_file", "apply_patch"]
+
+
+async def test_a_run_that_lists_its_tools_can_edit_in_the_form_that_its_model_is_trained_on() -> None:
+    files = FilesSeen()
+    tools = (WriteFile(files), EditFile(files), ApplyPatch(files), Effect("look", []))
+    runs = [
+        ("", "edit_file"),
+        ("codex", "edit_file"),
+        ("", "apply_patch"),
+        ("codex", "apply_patch"),
+        ("", "look"),
+    ]
+    async with (
+        ChaosServer([Say("a")], after_last="repeat") as chaos,
+        process(chaos, *tools, patching=frozenset({"codex"})) as world,
+    ):
+        for number, (model, tool) in enumerate(runs):
+            await send(world, session_id=f"s{number}", model=model, tools=(tool,))
+            await world.until(f"s{number}", e.RunEnded)
+        declared = [names(request) for request in chaos.seen.requests]
+    assert declared == [["edit_file"], ["apply_patch"], ["edit_file"], ["apply_patch"], ["look"]]

@@ -175,6 +175,11 @@ WRONG = [
     ("[server]\ndata_dir = '$HOME/x'\n", 2, "starts with $HOME, which isn't expanded here"),
     ("[agent]\nworkspace = '~bob/x'\n", 2, "starts with ~bob; only ~ is expanded, to your home"),
     ("[[approvals.rules]]\ndeny = 'shel'\n", 2, "rules[0].deny is not a tool; did you mean shell?"),
+    (
+        "[[approvals.rules]]\ndeny = 'mcp__tracker__*'\n",
+        2,
+        "rules[0].deny is not a tool; a rule names one tool, or all with *",
+    ),
     ("[[approvals.rules]]\nallow = 'bash'\n", 2, "rules[0].allow is not a tool; the tools are shell, "),
     (
         TARGET.replace("sk-of-main-target", "$MAIN_KEY"),

@@ -199,6 +199,22 @@ def test_deny_rules_with_paths_are_about_what_is_come_to_from_above() -> None:
         assert not isinstance(verdict(command, elsewhere), Deny), command
 
 
+def test_a_rule_against_changes_of_files_is_also_against_patches() -> None:
+    """P13: some models get `apply_patch` instead of `edit_file`."""
+    patch = Action(tool="apply_patch", summary="", paths=(f"{WORKSPACE}/docs/a.md",))
+    edit = Action(tool="edit_file", summary="", paths=(f"{WORKSPACE}/docs/a.md",))
+    for name in ("edit_file", "write_file"):
+        place = (f"{WORKSPACE}/docs",)
+        assert isinstance(
+            judge(patch, policy(ApprovalRule("deny", name, paths=place), mode="workspace")), Deny
+        )
+        asking = policy(ApprovalRule("ask", name, paths=place), mode="workspace")
+        assert isinstance(judge(patch, asking), NeedsApproval)
+        assert isinstance(judge(patch, policy(ApprovalRule("allow", name, paths=place))), NeedsApproval)
+    denied = policy(ApprovalRule("deny", "apply_patch"), mode="workspace")
+    assert isinstance(judge(edit, denied), Allow)
+
+
 def test_what_goes_down_elsewhere_or_not_at_all_is_no_matter_of_a_deny_rule() -> None:
     rule = ApprovalRule("deny", "shell", paths=("secret",))
     for command in ("grep -r x src", "grep x README.md", "rg x src", "ls -r", "ls", "find src", "make"):

@@ -18,7 +18,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
-from holdfast.policy.tool_names import SEND_FILE
+from holdfast.policy.tool_names import APPLY_PATCH, EDIT_FILE, SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -154,4 +154,11 @@ class AgentDeps:
                 tools = tools.with_group(feature, others)
         if settings is None or not settings.takes_files:
             tools = tools.without((SEND_FILE,))
-        return tools.only(settings.tools) if settings and settings.tools else tools
+        return tools.only(self._named(settings)) if settings and settings.tools else tools
+
+    def _named(self, settings: RunSettings) -> frozenset[str]:
+        """Return the tools that the settings name; edits are in the form that the model is trained on."""
+        names = frozenset(settings.tools)
+        if names.isdisjoint({EDIT_FILE, APPLY_PATCH}):
+            return names
+        return names | {APPLY_PATCH if settings.model in self.patching else EDIT_FILE}

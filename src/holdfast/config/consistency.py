@@ -192,6 +192,9 @@ def _retry(retry: RetrySettings) -> Iterator[ConfigIssue]:
         )
 
 
+_MCP_TOOL = re.compile(rf"{MCP_PREFIX}[A-Za-z0-9_-]+")
+
+
 def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     """Check it as the policy reads it: an empty list is not the same as none."""
     from holdfast.policy.approval_rules import EVERY_TOOL, BadRule, rule_from  # only rules need it
@@ -201,7 +204,10 @@ def _rule(table: Mapping[str, object]) -> Iterator[ConfigIssue]:
     except BadRule as error:
         yield ConfigIssue((), f"is not valid: {error}")
         return
-    if rule.tool not in {*BUILT_IN, EVERY_TOOL} and not rule.tool.startswith(MCP_PREFIX):
+    if rule.tool.startswith(MCP_PREFIX):
+        if not _MCP_TOOL.fullmatch(rule.tool):
+            yield ConfigIssue((rule.verdict,), "is not a tool; a rule names one tool, or all with *")
+    elif rule.tool not in {*BUILT_IN, EVERY_TOOL}:
         near = difflib.get_close_matches(rule.tool, BUILT_IN, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(BUILT_IN)}"
         yield ConfigIssue((rule.verdict,), f"is not a tool; {hint}")

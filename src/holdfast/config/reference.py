@@ -59,6 +59,9 @@ A folder in the `paths` of an allow rule covers the ordinary files in it, but no
 programs run or obey later, such as `.git/hooks`, `AGENTS.md` or `.vscode`. To allow a file tool such a file,
 name the file itself in `paths`. For the shell, only the sandbox or a rule without `argv` and `paths` does.
 
+A deny or ask rule for `edit_file` or `write_file` also covers `apply_patch`, which some models get instead of
+`edit_file`. A rule can name a tool of an MCP server, such as `mcp__tracker__close`, or `*` for all tools.
+
 In every mode, a command that reads a secret file needs approval: `.env`, keys, tokens, `terraform.tfstate`,
 `kubeconfig` and so on, but not `.env.example`. This includes commands that don't name the file: `grep -r`
 above it, `git log -p` in a repository that has or had one, `git remote -v` if a URL contains a password.

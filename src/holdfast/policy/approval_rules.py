@@ -24,7 +24,7 @@ from holdfast.policy.autorun_files import is_autorun, makes_repository
 from holdfast.policy.extra_words import first_uncovered
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.words import Word, known_name, likely_name
-from holdfast.policy.tool_names import SHELL
+from holdfast.policy.tool_names import APPLY_PATCH, EDIT_FILE, SHELL, WRITE_FILE
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
 from holdfast.safe_text import ascii_host
 from holdfast.values import Lift
@@ -112,8 +112,15 @@ def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFa
     return next((rule for rule in rules if _is_about(rule, part, facts=facts)), None)
 
 
+def _names(rule: ApprovalRule, tool: str) -> bool:
+    """Whether the rule is about the tool; one against changes of files is also against patches of them."""
+    if rule.tool in {tool, EVERY_TOOL}:
+        return True
+    return rule.verdict != "allow" and tool == APPLY_PATCH and rule.tool in {EDIT_FILE, WRITE_FILE}
+
+
 def _is_about(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> bool:
-    if rule.tool not in {part.tool, EVERY_TOOL} or (rule.host and rule.host != part.host):
+    if not _names(rule, part.tool) or (rule.host and rule.host != part.host):
         return False
     roots = _roots(rule, facts)
     touched = (*part.paths, *part.writes) or part.cwds
