@@ -25,6 +25,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.asks import Answered, ApprovalVerdict, Stale
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.patches import ApplyPatch
 from holdfast.values import Action, Choice
 from server.toolbox import CountedShell
 from serving import AsksAbout
@@ -242,6 +243,56 @@ async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(file: P
         log = await world.until("s", e.RunEnded)
         assert len(asks(log)) == 2
         assert await asyncio.to_thread(file.read_text) == "newest\n"
+
+
+NEAR = "*** Begin Patch\n*** Update File: {name}\n@@\n-Old\n+new\n*** End Patch"
+
+
+async def test_nobody_is_asked_about_an_edit_that_does_not_fit(file: Path, tmp_path: Path) -> None:
+    """The model gets the reason at once, with the text that it may have meant."""
+    seen = FilesSeen()
+    tools = (EditFile(seen), ApplyPatch(seen))
+    edits = [
+        CallTool("edit_file", {"path": file.name, "old_text": "Old", "new_text": "new"}),
+        CallTool("apply_patch", {"input": NEAR.format(name=file.name)}),
+    ]
+    judge = ConfiguredJudge(mode="ask", home=tmp_path / "home")
+    async with (
+        ChaosServer(edits, [Say("seen")]) as chaos,
+        process(chaos, *tools, judge=judge, workspace=file.parent) as world,
+    ):
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+    assert asks(log) == []
+    edit, patch = tool_ends(log)
+    assert (edit.ending, patch.ending) == ("not_started", "not_started")
+    assert edit.result.startswith("The old text isn't in notes.txt. It must match exactly.\n")
+    assert "old" in edit.result
+    assert "notes.txt" in patch.result
+
+
+async def test_an_edit_that_does_not_fit_quotes_no_file_that_needs_approval(tmp_path: Path) -> None:
+    """P8, P13: a secret file is asked about, and only then the model gets the reason."""
+    secret = tmp_path / ".env"
+    await asyncio.to_thread(secret.write_text, "KEY=of-somebody\n")
+    edit = CallTool("edit_file", {"path": ".env", "old_text": "KEY=of-nobody", "new_text": "KEY="})
+    judge = ConfiguredJudge(mode="ask", home=tmp_path / "home")
+    async with (
+        ChaosServer([edit], [Say("seen")], [edit], [Say("seen")]) as chaos,
+        process(chaos, EditFile(FilesSeen()), judge=judge, workspace=tmp_path) as world,
+    ):
+        await send(world)
+        await say(world, await asked(world), "deny")
+        await world.until("s", e.RunEnded)
+        await send(world)
+        about = await asked(world, times=2)
+        await say(world, about)
+        log = await world.until("s", e.RunEnded, times=2)
+    denied, approved = tool_ends(log)
+    assert "it would currently be refused" in about.action.summary
+    assert "somebody" not in denied.result
+    assert "must match exactly" in approved.result
+    assert "KEY=of-somebody" in approved.result
 
 
 async def test_an_action_that_shows_a_secret_is_the_same_before_and_after_it_was_shown(file: Path) -> None:

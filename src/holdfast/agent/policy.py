@@ -12,7 +12,10 @@ from msgspec import Struct, field
 from typing_extensions import override
 
 from holdfast.interfaces.journal import Notes
-from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict, for_a_person
+from holdfast.interfaces.tool import CheckableTool, Tool
+from holdfast.policy.tool_names import READ_FILE
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict, for_a_person
+from holdfast.tools.arguments import BadArguments
 from holdfast.values import MODES, Action, ApprovalMode, Choice, GrantRule, RunSettings, Width, strictest
 
 # The rules are many modules, so the first verdict imports them.
@@ -67,6 +70,21 @@ class Judge(Protocol):
     async def forget(self, grant_id: str) -> bool:
         """Remove a rule; False if no rule with this id holds in every session."""
         ...
+
+
+def insist_on_a_chance(
+    tool: Tool, args: Mapping[str, object], *, action: Action, judge: Judge, workspace: Path
+) -> None:
+    """Raise BadArguments if the call can't succeed now, so that nobody is asked to approve it. Blocks.
+
+    The reason can quote the files, so the model must be allowed to read them.
+    """
+    if not isinstance(tool, CheckableTool):
+        return
+    why = tool.refusal(args, workspace=workspace, paths=action.paths)
+    reading = Action(tool=READ_FILE, summary="", paths=action.paths)
+    if why and isinstance(judge.verdict(reading, (), workspace=workspace), Allow):
+        raise BadArguments(why)
 
 
 class AlwaysGrants(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -122,4 +122,13 @@ class Tool(Protocol):
 
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         """Perform the action."""
+        ...
+
+
+@runtime_checkable
+class CheckableTool(Tool, Protocol):
+    """A tool that can tell beforehand that a call can't succeed, so that nobody is asked to approve it."""
+
+    def refusal(self, args: Mapping[str, object], *, workspace: Path, paths: tuple[str, ...]) -> str:
+        """Return why it can't succeed now, reading only these of its files; empty if it may. Blocks."""
         ...

@@ -146,6 +146,16 @@ class EditFile(_ChangesFiles):
         preview = _previewed(opened, given.path, change=lambda data: edited(data, given)[0].encode("utf-8"))
         return _action(EDIT_FILE, f"edit {given.path}", args=args, preview=preview, workspace=opened)
 
+    def refusal(self, args: Mapping[str, object], *, workspace: Path, paths: tuple[str, ...]) -> str:
+        """Why it doesn't fit the files as they are now; empty if it does. Blocks."""
+        given = parsed(EditFileArgs, args)
+        try:
+            with self._workspaces(workspace).bound_to(paths).spot(given.path) as spot:
+                edited(read_whole(spot)[0], given)
+        except PathRefused as refused:
+            return str(refused)
+        return ""
+
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(EditFileArgs, args)
@@ -274,27 +284,20 @@ class _Preview(Struct, frozen=True):
 
 
 def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], bytes]) -> _Preview:
+    before: bytes | None = None
     try:
-        with workspace.spot(path) as spot:
-            before = b"" if spot.look() is None else read_whole(spot)[0]
-            after = change(before)
-    except PathMissing:
-        # A new folder is made by the writing, not by asking for it.
-        before = b""
         try:
-            after = change(b"")
-        except PathRefused as refused_anyway:
-            return _refused(refused_anyway)
+            with workspace.spot(path) as spot:
+                before = b"" if spot.look() is None else read_whole(spot)[0]
+        except PathMissing:
+            before = b""  # a new folder is made by the writing, not by asking for it
+        after = change(before)
     except PathRefused as refused:
-        return _refused(refused)
+        first_line = str(refused).partition("\n")[0]
+        return _Preview(problem=f" (it would currently be refused: {first_line})", before=before)
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
     return _Preview(diff, before=before)
-
-
-def _refused(why: PathRefused) -> _Preview:
-    first_line = str(why).partition("\n")[0]
-    return _Preview(problem=f" (it would currently be refused: {first_line})")
 
 
 def _action(

@@ -110,6 +110,16 @@ class ApplyPatch(Tool):
             digest=_digest(args, steps),
         )
 
+    def refusal(self, args: Mapping[str, object], *, workspace: Path, paths: tuple[str, ...]) -> str:
+        """Why it doesn't fit the files as they are now; empty if it does. Blocks."""
+        opened = self._workspaces(workspace).bound_to(paths)
+        try:
+            for change in parsed_patch(parsed(ApplyPatchArgs, args).input):
+                _planned(opened, change)
+        except PathRefused as refused:
+            return str(refused)
+        return ""
+
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         text = parsed(ApplyPatchArgs, args).input
