@@ -9,7 +9,7 @@ print(agent.run_sync("What is 2 + 3?").output)
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.config.settings import McpServerSettings
+    from holdfast.config.settings import McpSandboxSettings, McpServerSettings
     from holdfast.embedding.agent import Agent
     from holdfast.embedding.approvals import PendingApproval, PendingQuestion
     from holdfast.embedding.errors import (
@@ -53,6 +53,7 @@ __all__ = [
     "Deny",
     "HoldfastError",
     "InstructionsContext",
+    "McpSandboxSettings",
     "McpServerSettings",
     "ModelSettings",
     "NobodyAnswered",
@@ -79,7 +80,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _NAMES_OF_MODULES = {
-    "config.settings": ("McpServerSettings",),
+    "config.settings": ("McpSandboxSettings", "McpServerSettings"),
     "embedding.agent": ("Agent",),
     "embedding.approvals": ("PendingApproval", "PendingQuestion"),
     "embedding.errors": (

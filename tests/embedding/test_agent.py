@@ -355,6 +355,11 @@ class Purse:
             "command of 'w' is a list",
         ),
         (
+            lambda: UNTYPED(NOBODY, mcp_servers=[MCP(name="w", command=["x"], sandbox={"mode": "off"})]),
+            TypeError,
+            "sandbox of 'w' is a McpSandboxSettings",
+        ),
+        (
             lambda: UNTYPED(NOBODY, mcp_servers=[MCP(name="w")]),
             ConfigurationError,
             "set either command or url",
@@ -370,7 +375,7 @@ class Purse:
         (lambda: UNTYPED(NOBODY).session(5), TypeError, "session is the id"),
         (lambda: UNTYPED(NOBODY, on_question=Purse().__init__), TypeError, "on_question is called with one"),
     ],
-    ids=range(30),
+    ids=range(31),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str

@@ -18,7 +18,16 @@ from holdfast.embedding.agent import Agent as AgentClass
 
 MARK = "Example::\n"
 # Plain values: what they are is their whole use.
-WITHOUT = {"__version__", "hide_process", "Budget", "Deny", "McpServerSettings", "RunError", "Target"}
+WITHOUT = {
+    "__version__",
+    "hide_process",
+    "Budget",
+    "Deny",
+    "McpSandboxSettings",
+    "McpServerSettings",
+    "RunError",
+    "Target",
+}
 STEPS_OF_CHAOS = set(testing.__all__) - {"Call", "FakeClock", "ScriptedModel"}
 
 

@@ -19,7 +19,7 @@ from holdfast.catalog import FEATURES
 from holdfast.config.files import own_environ
 from holdfast.config.mcp_servers import BadMcpServer, mcp_config
 from holdfast.config.server import ServerSettings
-from holdfast.config.settings import McpServerSettings, Settings
+from holdfast.config.settings import McpSandboxSettings, McpServerSettings, Settings
 from holdfast.config.target_secrets import secrets_of
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.model_names import ModelServer
@@ -123,6 +123,11 @@ def checked_servers(given: object) -> tuple[McpServerSettings, ...]:
             raise TypeError(
                 f'mcp_servers: the command of {one.name!r} is a list, such as ["python", "server.py"], and '
                 f"not {one.command!r:.80}."
+            )
+        if not isinstance(one.sandbox, McpSandboxSettings):  # pyright: ignore[reportUnnecessaryIsInstance]  # programs without types
+            raise TypeError(
+                f"mcp_servers: the sandbox of {one.name!r} is a McpSandboxSettings, for example "
+                f'McpSandboxSettings(mode="off"), and not {one.sandbox!r:.80}.'
             )
         server = replace(one, command=tuple(one.command))
         try:
