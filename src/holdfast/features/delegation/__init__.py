@@ -13,7 +13,7 @@ FEATURE = Feature(
     doctor="doctor:check_agents",
     terminal_commands={
         "/agents": SlashCommand(
-            "show the session's sub-agents; /sessions ID opens one", "terminal_chat:agents"
+            "show named agents and the session's sub-agents; /sessions ID opens one", "terminal_chat:agents"
         )
     },
 )

@@ -1,8 +1,11 @@
-"""`/agents` in the terminal chat: the session's sub-agents."""
+"""`/agents` in the terminal chat: the agents that a message can name, and the session's sub-agents."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.api.children import ChildShown
+from holdfast.config.files import own_config_home
+from holdfast.features.delegation.agents import AgentLibrary
 from holdfast.safe_text import safe_line
 
 if TYPE_CHECKING:
@@ -10,10 +13,13 @@ if TYPE_CHECKING:
 
 
 async def agents(chat: "ChatScreen", _: str) -> None:
-    """Show the session's sub-agents."""
+    """Show the named agents and the session's sub-agents."""
+    library = AgentLibrary(own_config_home())
+    named = await asyncio.to_thread(library.usable, chat.workspace)
+    lines = [safe_line(f"@{name} · {agent.description}", 200) for name, agent in sorted(named.items())]
     found = (await chat.client.children(chat.session_id)).data if chat.session_id else ()
-    lines = [agent_line(one) for one in found]
-    await chat.prompt.print(chat.style.dim("\n".join(lines) or "No sub-agents in this session."))
+    lines += [agent_line(one) for one in found] or ["No sub-agents in this session."]
+    await chat.prompt.print(chat.style.dim("\n".join(lines)))
 
 
 def agent_line(one: ChildShown) -> str:
