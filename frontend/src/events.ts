@@ -1581,6 +1581,19 @@ export interface HookEnded {
   readonly ms?: number;
 }
 
+/** A model described an image for models that can't see it, or couldn't: then `failure` has the reason. */
+export interface ImageDescribed {
+  readonly type: "image.described";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly blob: string;
+  readonly name: string;
+  readonly text?: string;
+  readonly target?: string;
+  readonly failure?: string;
+  readonly ms?: number;
+}
+
 export type Part = TextPart | ImagePart | FilePart;
 
 /** What can happen. */
@@ -1699,7 +1712,8 @@ export type AnyEvent =
   | PlanUpdated
   | GoalContinued
   | HookStarted
-  | HookEnded;
+  | HookEnded
+  | ImageDescribed;
 
 /** An event at its place in the log. */
 export type LogRecord = AnyEvent & { readonly seq: number };

@@ -202,6 +202,8 @@ function describe(event: AnyEvent): string {
       return event.reason === "first" ? event.reason : `cache broken by: ${event.reason}`;
     case "goal.continued":
       return `round ${event.round}`;
+    case "image.described":
+      return event.failure || event.name;
     case "attachments.saved":
       return event.files.map((file) => file.path || file.name).join(", ");
     default:

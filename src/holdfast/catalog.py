@@ -69,6 +69,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("plans", run_settings=("plan_first", "goal")),
     Shipped("hooks", settings=("hooks",)),
     Shipped("commands"),
+    Shipped("vision", settings=("agent.vision_target",)),
     Shipped("telemetry", settings=("telemetry.endpoint",)),
 )
 # Sources of logs that aren't conversations, so session lists and searches exclude them.

@@ -104,6 +104,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     api_keys: tuple[str, ...] = ()
     auth: str = ""
     context_window: int = 200_000
+    vision: bool = True  # whether the model sees images
     headers: dict[str, str] = {}
     proxy: str = ""
     patience: Patience = Patience()
@@ -203,9 +204,17 @@ _PATCHING = re.compile(r"(?:^|/)(?:gpt-4\.1|gpt-[5-9]|gpt-oss|codex-|o[34]\b)")
 
 def patching(targets: Sequence[Target]) -> frozenset[str]:
     """Return the names of targets and models for which runs get apply_patch; empty is the default target."""
-    found = [target for target in targets if _PATCHING.search(target.model)]
-    default = [""] if targets and targets[0] in found else []
-    return frozenset([*default, *(name for target in found for name in (target.name, target.model))])
+    return _names_of([target for target in targets if _PATCHING.search(target.model)], targets)
+
+
+def blind(targets: Sequence[Target]) -> frozenset[str]:
+    """Return the names of targets and models that can't see images; empty is the default target."""
+    return _names_of([target for target in targets if not target.vision], targets)
+
+
+def _names_of(some: Sequence[Target], targets: Sequence[Target]) -> frozenset[str]:
+    default = [""] if targets and targets[0] in some else []
+    return frozenset([*default, *(name for target in some for name in (target.name, target.model))])
 
 
 def windows_of(targets: Sequence[Target]) -> dict[str, int]:

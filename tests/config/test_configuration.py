@@ -154,6 +154,14 @@ def test_the_target_for_titles_must_be_known() -> None:
     assert 'agent.title_target names no target; use "off" or one of these: main' in told
 
 
+def test_the_target_that_describes_images_must_see_them_and_be_of_use() -> None:
+    here = '[agent]\nvision_target = "{}"\n'
+    told = refused(given(TARGET + "vision = false\n" + here.format("main")))
+    assert "agent.vision_target names no target that sees images; use one of these: none" in told
+    (warned,) = loaded(TARGET + here.format("main")).warnings
+    assert "agent.vision_target has no effect, because no target has `vision = false`" in warned
+
+
 def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None:
     it = loaded(
         "[server]\napi_keys=['env:HOLDFAST_MINE']\n",

@@ -12,6 +12,7 @@ from holdfast.events import RunEvent
 from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
 from holdfast.features.undo.events import SnapshotTaken
+from holdfast.features.vision.events import ImageDescribed
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
 
 # They change nothing of what a run is doing.
@@ -27,6 +28,7 @@ QUIET = {
     GoalContinued,
     HookStarted,
     HookEnded,
+    ImageDescribed,
     e.ChildStarted,
     e.ContextRead,
     e.ContextSet,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.features.hooks.events import HookEnded, HookStarted
+from holdfast.features.vision.events import ImageDescribed
 from holdfast.values import TrimmedResult
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ CONTEXT: tuple[tuple[type[e.Event], dict[str, Any]], ...] = (
     (e.ContextNoted, {"text": "a note", "parts": {"memory": ""}}),
     (HookStarted, {"hook_call_id": "h", "hook": "lint", "on": "before_tool"}),
     (HookEnded, {"hook_call_id": "h", "hook": "lint", "outcome": "finished"}),
+    (ImageDescribed, {"blob": "b", "name": "a.png", "text": "a sign", "target": "eye"}),
+    (ImageDescribed, {"blob": "b", "name": "a.png", "failure": "late"}),
 )
 
 

@@ -22,6 +22,7 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   steered: "send",
   saved: "folder",
   goal: "swap",
+  described: "image",
 };
 
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {

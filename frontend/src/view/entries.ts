@@ -27,7 +27,8 @@ export type NoticeKind =
   | "steered"
   | "saved"
   | "goal"
-  | "noted";
+  | "noted"
+  | "described";
 
 /** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {

@@ -27,6 +27,7 @@ export type RunStep =
   | e.AttachmentsSaved
   | e.ContextNoted
   | e.GoalContinued
+  | e.ImageDescribed
   | e.RunEnded;
 
 const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
@@ -51,6 +52,7 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "attachments.saved": true,
   "context.noted": true,
   "goal.continued": true,
+  "image.described": true,
   "run.ended": true,
 };
 

@@ -87,6 +87,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "attachments.saved":
     case "context.noted":
     case "goal.continued":
+    case "image.described":
       return said(run, seq, event);
     case "run.ended":
       return ended(run, seq, event);
@@ -279,7 +280,8 @@ function said(
     | e.ContextCompactionFailed
     | e.AttachmentsSaved
     | e.ContextNoted
-    | e.GoalContinued,
+    | e.GoalContinued
+    | e.ImageDescribed,
 ): Seen {
   switch (event.type) {
     case "run.resumed":
@@ -323,6 +325,12 @@ function said(
     case "goal.continued": {
       const words = `Round ${event.round}: the goal isn't shown to be reached yet, so the agent goes on.`;
       return { brought: { ...notice(run, seq, event, "goal", words), summary: event.told } };
+    }
+    case "image.described": {
+      const words = event.failure
+        ? `${event.name} couldn't be described: ${event.failure}`
+        : `${event.name}, as ${event.target ?? ""} describes it: ${event.text ?? ""}`;
+      return { brought: notice(run, seq, event, "described", words) };
     }
     default:
       return event satisfies never;

@@ -9,15 +9,19 @@ Puts attached files into the workspace, where the agent's tools can read them; n
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.asks import Asks
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.run_hooks import attachments
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.interfaces.feature import RunContext
 from holdfast.interfaces.journal import JournalError
 from holdfast.messages import PARTS, Message, UserMessage
 from holdfast.models.parts import is_picture_or_pdf, text_of
@@ -113,7 +117,13 @@ class Attachments:
     async def context(self) -> tuple[Message, ...]:
         """The messages for the next model call, once all files that they speak of are in the workspace."""
         messages = self._view.context(self._log.run_id)
-        unknown = self._unknown(messages)
+        attached = [*filter(PARTS, messages)]
+        if not attached:
+            return messages
+        context = RunContext(self._view, self._log, Asks(self._view, self._log, self._deps), self._deps)
+        if await attachments(context, attached):
+            messages = self._view.context(self._log.run_id)
+        unknown = self._unknown(attached)
         files = [await self._saved(part) for part in unknown] if unknown and self._can_read_files else []
         saved = tuple(file for file in files if file is not None)
         if not saved:
@@ -127,10 +137,10 @@ class Attachments:
         tools = self._deps.tools_now(self._view.run(self._log.run_id).settings)
         return tools.get(READ_FILE) is not None or tools.get(SHELL) is not None
 
-    def _unknown(self, messages: tuple[Message, ...]) -> list[ImagePart | FilePart]:
+    def _unknown(self, messages: Sequence[Message]) -> list[ImagePart | FilePart]:
         parts = {
             part.blob: part
-            for message in filter(PARTS, messages)
+            for message in messages
             if isinstance(message, UserMessage)
             for part in message.parts
             if not isinstance(part, TextPart) and part.blob not in self._readable

@@ -123,6 +123,8 @@ class AgentDeps:
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     summary_model: str = ""  # the target that summarizes; empty is the default one
+    vision_model: str = ""  # the target that describes images to models that can't see them
+    blind: frozenset[str] = frozenset()  # targets and models that can't; empty is the default target
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     reads: SharedReads = field(default_factory=SharedReads)  # of files, when runs begin
     drain: DrainGate = field(default_factory=DrainGate)

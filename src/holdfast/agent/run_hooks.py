@@ -1,5 +1,7 @@
 """The run hooks of all features, gathered from the catalog once."""
 
+from collections.abc import Sequence
+
 from holdfast.catalog import FEATURES
 from holdfast.events import ToolAsked
 from holdfast.folds.run import Run
@@ -15,7 +17,7 @@ from holdfast.interfaces.feature import (
     RunHooks,
 )
 from holdfast.interfaces.tool import ToolResult
-from holdfast.messages import ToolSpec
+from holdfast.messages import Message, ToolSpec
 from holdfast.values import Outcome, RunSettings, ToolEnding
 
 _HOOKS: tuple[RunHooks, ...] = tuple(one.part(one.run) for one in FEATURES.values() if one.run)
@@ -23,6 +25,7 @@ _INSTRUCTIONS = tuple(hooks.instructions for hooks in _HOOKS if hooks.instructio
 _CONTEXT = tuple(hooks.context for hooks in _HOOKS if hooks.context)
 _ONLY_READS = tuple(hooks.only_reads for hooks in _HOOKS if hooks.only_reads)
 _DECLARED_TOOLS = tuple(hooks.declared_tools for hooks in _HOOKS if hooks.declared_tools)
+_ATTACHMENTS = tuple(hooks.attachments for hooks in _HOOKS if hooks.attachments)
 _TOOLS = tuple(hooks.tools for hooks in _HOOKS if hooks.tools)
 _RECORDED_TOOLS = tuple(hooks.recorded_tools for hooks in _HOOKS if hooks.recorded_tools)
 _BEGIN = tuple(hooks.begin for hooks in _HOOKS if hooks.begin)
@@ -59,6 +62,11 @@ def declared_tools(run: DeclaringRun) -> dict[str, ToolSpec | None]:
     for declared in _DECLARED_TOOLS:
         specs.update(declared(run))
     return specs
+
+
+async def attachments(context: RunContext, messages: Sequence[Message]) -> bool:
+    """Let the features record texts about the attachments of these messages. Return whether one did."""
+    return any([await record(context, messages) for record in _ATTACHMENTS])
 
 
 def in_loop_tools(context: RunContext) -> dict[str, InLoopTool]:

@@ -313,7 +313,20 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
     if settings.agent.summary_target not in {"", *known}:
         names = ", ".join(target.name for target in settings.targets) or "none"
         yield ConfigIssue(("agent", "summary_target"), f"names no target; use one of these: {names}")
+    yield from _vision(settings)
     yield from _web_search(settings)
+
+
+def _vision(settings: Settings) -> Iterator[ConfigIssue]:
+    wanted, here = settings.agent.vision_target, ("agent", "vision_target")
+    if not wanted:
+        return
+    seeing = [target for target in settings.targets if target.vision]
+    if wanted not in {name for target in seeing for name in (target.name, target.model)}:
+        names = ", ".join(target.name for target in seeing) or "none"
+        yield ConfigIssue(here, f"names no target that sees images; use one of these: {names}")
+    elif len(seeing) == len(settings.targets):
+        yield ConfigIssue(here, "has no effect, because no target has `vision = false`", is_warning=True)
 
 
 def _web_search(settings: Settings) -> Iterator[ConfigIssue]:

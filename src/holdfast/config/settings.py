@@ -114,6 +114,9 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = ()
     auth: Annotated[SignInName, doc("Sign-in to use instead of a key. See `holdfast auth`.")] = ""
     context_window: Annotated[AtLeast1, doc("Size of the model's context window, in tokens.")] = 200_000
+    vision: Annotated[
+        bool, doc("Whether the model sees images. If not, `agent.vision_target` can describe them.")
+    ] = True
     reasoning_effort: Annotated[
         str, doc("Default reasoning effort, such as low, medium or high. If empty, the model's.", "name")
     ] = ""
@@ -144,6 +147,7 @@ class TargetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             api_keys=tuple(map(str, self.api_keys)),
             auth=self.auth,
             context_window=self.context_window,
+            vision=self.vision,
             headers={name: str(value) for name, value in self.headers.items()},
             reasoning_effort=self.reasoning_effort,
             temperature=self.temperature,
@@ -204,6 +208,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = ""
     summary_target: Annotated[
         str, doc("Target that summarizes long conversations. If empty, the run's own.", "name")
+    ] = ""
+    vision_target: Annotated[
+        str,
+        doc(
+            "Target that describes images to targets with `vision = false`. If empty, those get no images.",
+            "name",
+        ),
     ] = ""
     skills: Annotated[
         tuple[str, ...],

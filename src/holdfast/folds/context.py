@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.events import ContextNoted
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
-from holdfast.folds.feature_folds import after_summary
+from holdfast.folds.feature_folds import ATTACHMENT_TEXTS, after_summary
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Shortened, Transcript, output
 from holdfast.messages import (
@@ -258,24 +258,33 @@ def shortened_now(transcript: Transcript) -> dict[int, Shortened]:
 def _with_saved_files(
     transcript: Transcript, run_id: str, messages: tuple[Message, ...]
 ) -> tuple[Message, ...]:
-    """The messages, with a note in place of each attachment that is a file in the workspace."""
-    if not transcript.saved:
+    """The messages, with a note in place of each attachment that is a file in the workspace.
+
+    Texts of features about an attachment follow it.
+    """
+    if not (transcript.saved or transcript.attachment_texts):
         return messages
     run = transcript.runs[run_id]
     return tuple(
-        replace(message, parts=tuple(_part_or_note(transcript, run, part) for part in message.parts))
-        if isinstance(message, UserMessage) and message.parts
+        replace(
+            message, parts=tuple(one for part in message.parts for one in _with_notes(transcript, run, part))
+        )
+        if not isinstance(message, AssistantMessage) and message.parts
         else message
         for message in messages
     )
 
 
-def _part_or_note(transcript: Transcript, run: RunView, part: Part) -> Part:
-    saved = None if isinstance(part, TextPart) else transcript.saved.get((run.workspace, part.blob))
+def _with_notes(transcript: Transcript, run: RunView, part: Part) -> Iterable[Part]:
+    if isinstance(part, TextPart):
+        yield part
+        return
+    saved = transcript.saved.get((run.workspace, part.blob))
     # The next run tries again to save what this one could not.
-    if saved is None or not (saved.file.path or saved.run_id == run.run_id):
-        return part
-    return TextPart(_saved_note(saved.file))
+    is_saved = saved is not None and (saved.file.path or saved.run_id == run.run_id)
+    yield TextPart(_saved_note(saved.file)) if saved is not None and is_saved else part
+    if (event := transcript.attachment_texts.get(part.blob)) is not None:
+        yield TextPart(ATTACHMENT_TEXTS[type(event)](event))
 
 
 def _saved_note(file: SavedFile) -> str:

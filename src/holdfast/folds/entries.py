@@ -34,6 +34,7 @@ NoticeKind: TypeAlias = Literal[
     "saved",
     "goal",
     "noted",
+    "described",
 ]
 
 

@@ -23,6 +23,9 @@ VIEW_STEPS: "Mapping[type[Event], Callable[[RunView, int, Any], Entry | None]]" 
 TIMELINE_TEXTS: Mapping[type[Event], Callable[[Any], str]] = {
     kind: text for hooks in _HOOKS for kind, text in hooks.timeline.items()
 }
+ATTACHMENT_TEXTS: Mapping[type[Event], Callable[[Any], str]] = {
+    kind: text for hooks in _HOOKS for kind, text in hooks.attachment_texts.items()
+}
 KEPT: tuple[type[Event], ...] = tuple(kind for hooks in _HOOKS for kind in hooks.kept)
 _AFTER_SUMMARY = tuple(hooks.after_summary for hooks in _HOOKS if hooks.after_summary)
 _RUN_FIELDS = tuple(hooks.run_fields for hooks in _HOOKS if hooks.run_fields)

@@ -15,7 +15,7 @@ from holdfast import events as e
 from holdfast.codec import decode
 from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
-from holdfast.folds.feature_folds import KEPT
+from holdfast.folds.feature_folds import ATTACHMENT_TEXTS, KEPT
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run import Tally
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
@@ -51,6 +51,8 @@ class Transcript(Struct):
     saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
         default_factory=dict[tuple[str, str], SavedAttachment]
     )
+    # By blob: the newest event of a feature with text about the attachment. Rewinds don't change it.
+    attachment_texts: dict[str, e.Event] = field(default_factory=dict[str, e.Event])
     # Events that features need later, with their seq.
     kept: list[tuple[int, e.Event]] = field(default_factory=list[tuple[int, e.Event]])
     context: "SystemContext | None" = None  # rewinds don't change it
@@ -357,6 +359,11 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
     _of_run(transcript, seq, event)
 
 
+def _attachment_text(transcript: Transcript, seq: int, event: Any) -> None:
+    transcript.attachment_texts[event.blob] = event
+    _of_run(transcript, seq, event)
+
+
 def _context_set(transcript: Transcript, seq: int, event: e.ContextSet) -> None:
     if event.run_id in transcript.runs:
         transcript.context = SystemContext(
@@ -494,6 +501,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.MessagePinned: _pinned,
         e.MessageUnpinned: _unpinned,
         e.Usage: _used,
+        **dict.fromkeys(ATTACHMENT_TEXTS, _attachment_text),
         **dict.fromkeys(KEPT, _keep),
     }
 )

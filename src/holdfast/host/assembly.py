@@ -53,7 +53,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
-from holdfast.targets import Target, patching, windows_of
+from holdfast.targets import Target, blind, patching, windows_of
 from holdfast.values import EVERY_SOURCE
 
 if TYPE_CHECKING:
@@ -314,6 +314,8 @@ def _agent(
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
         summary_model=settings.agent.summary_target,
+        vision_model=settings.agent.vision_target,
+        blind=blind(targets),
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
         features=features,

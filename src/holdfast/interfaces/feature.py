@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.interfaces.journal import ReadableStore, Record, Store
     from holdfast.interfaces.tool import Tool, ToolResult
     from holdfast.journal.sqlite.integrity import Checked
-    from holdfast.messages import ToolSpec
+    from holdfast.messages import Message, ToolSpec
     from holdfast.redaction import Redactor
     from holdfast.sandbox.sandbox import Sandbox
     from holdfast.tools.registry import Registry
@@ -173,6 +173,10 @@ class RunHooks(Struct, frozen=True, kw_only=True):
     # that it isn't offered. The tools that aren't named are declared as they are.
     declared_tools: "Callable[[DeclaringRun], Mapping[str, ToolSpec | None]] | None" = None
 
+    # Called before a model call whose messages have attachments. It can record texts about them
+    # (`FoldHooks.attachment_texts`), and returns whether it did.
+    attachments: "Callable[[RunContext, Sequence[Message]], Awaitable[bool]] | None" = None
+
     # Tools that the agent loop carries out instead of `Tool.run`, by name: they use the log and asks.
     tools: "Callable[[RunContext], Mapping[str, InLoopTool]] | None" = None
 
@@ -223,6 +227,10 @@ class FoldHooks(Struct, frozen=True, kw_only=True):
     # Events to keep in `Transcript.kept` with their seq, instead of a step in `view`. Rewinds remove them,
     # and a redo brings them back.
     kept: "Sequence[type[Event]]" = ()
+
+    # Texts for the model beside an attachment, from events that name it (`blob`). The newest event counts,
+    # and rewinds don't remove it.
+    attachment_texts: "Mapping[type[Event], Callable[[Any], str]]" = field(default_factory=dict[Any, Any])
 
     # Text for the model after a summary of the conversation, from the kept events before it.
     after_summary: "Callable[[Sequence[Event]], str] | None" = None

@@ -14,16 +14,20 @@ from holdfast.interfaces.model import Compact, EventSink
 from holdfast.messages import PARTS, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import AnswerReceiver
+from holdfast.models.parts import is_image
 from holdfast.models.target_states import TargetStates
 from holdfast.models.wire import REASONING_OFF, StreamParser, WireRequest
+from holdfast.safe_text import safe_line
 from holdfast.targets import WITHOUT_EFFORT, Target, unsupported
-from holdfast.values import Failure, FilePart, ImagePart
+from holdfast.values import Failure, FilePart, ImagePart, Part, TextPart
 
 _log = logging.getLogger(__name__)
 
 LOWER_CAP = 0.5
 CAP_TOKENS = 8_192  # if the request has no cap, and the wire's default was too large
 SURELY_OVER = 0.7  # our token estimate may be a third too high, so only clearly larger requests are refused
+
+UNSEEN = "[An image that you can't see{name}]"
 
 AskForLess: TypeAlias = retry.Compact | retry.LowerCap | retry.DropReasoningOptions | retry.DropPastReasoning
 
@@ -158,6 +162,8 @@ class ConversationRequest(CallRequest):
         from holdfast.models.adapters import adapter_of  # the wires, which only calls need
 
         request, adapter = _with_defaults(self._request, target), adapter_of(target.wire)
+        if not target.vision:
+            request = _without_images(request)
         if target.name in self._forgot:
             request = _without_thoughts(request, target)
         if self._shared.asks_plainly(target):
@@ -218,6 +224,24 @@ def _with_defaults(request: ModelRequest, target: Target) -> ModelRequest:
         temperature=request.temperature if is_set else target.temperature,
         max_output_tokens=request.max_output_tokens or target.max_output_tokens or None,
     )
+
+
+def _without_images(request: ModelRequest) -> ModelRequest:
+    """The request with notes in place of images."""
+    messages = [
+        replace(message, parts=tuple(map(_part_without_image, message.parts)))
+        if not isinstance(message, AssistantMessage) and message.parts
+        else message
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _part_without_image(part: Part) -> Part:
+    if isinstance(part, TextPart) or not is_image(part.media_type):
+        return part
+    name = safe_line(part.name)
+    return TextPart(UNSEEN.format(name=f": {name}" if name else ""))
 
 
 def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:

@@ -58,7 +58,12 @@ def shown_contents(text: str, parts: Iterable[Part], *, blobs: Mapping[str, byte
 
 def is_picture_or_pdf(media_type: str) -> bool:
     """Whether every wire takes it as it is."""
-    return bare_type(media_type) in IMAGE_TYPES or bare_type(media_type) == "application/pdf"
+    return is_image(media_type) or bare_type(media_type) == "application/pdf"
+
+
+def is_image(media_type: str) -> bool:
+    """Whether models that see images take it."""
+    return bare_type(media_type) in IMAGE_TYPES
 
 
 def bare_type(media_type: str) -> str:

@@ -1,0 +1,1 @@
+"""Tests of image descriptions for models without vision."""
