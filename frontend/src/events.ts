@@ -1581,6 +1581,19 @@ export interface HookEnded {
   readonly ms?: number;
 }
 
+/** The text of a voice note, or the reason why there is none. `by` is the program or the target. */
+export interface AudioTranscribed {
+  readonly type: "audio.transcribed";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly blob: string;
+  readonly name: string;
+  readonly text?: string;
+  readonly by?: string;
+  readonly failure?: string;
+  readonly ms?: number;
+}
+
 /** A model described an image for models that can't see it, or couldn't: then `failure` has the reason. */
 export interface ImageDescribed {
   readonly type: "image.described";
@@ -1713,6 +1726,7 @@ export type AnyEvent =
   | GoalContinued
   | HookStarted
   | HookEnded
+  | AudioTranscribed
   | ImageDescribed;
 
 /** An event at its place in the log. */

@@ -204,6 +204,8 @@ function describe(event: AnyEvent): string {
       return `round ${event.round}`;
     case "image.described":
       return event.failure || event.name;
+    case "audio.transcribed":
+      return event.failure || event.text || "";
     case "attachments.saved":
       return event.files.map((file) => file.path || file.name).join(", ");
     default:

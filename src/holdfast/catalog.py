@@ -69,6 +69,7 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped("plans", run_settings=("plan_first", "goal")),
     Shipped("hooks", settings=("hooks",)),
     Shipped("commands"),
+    Shipped("speech", settings=("speech.is_on",)),
     Shipped("vision", settings=("agent.vision_target",)),
     Shipped("telemetry", settings=("telemetry.endpoint",)),
 )

@@ -162,6 +162,18 @@ def test_the_target_that_describes_images_must_see_them_and_be_of_use() -> None:
     assert "agent.vision_target has no effect, because no target has `vision = false`" in warned
 
 
+def test_speech_takes_a_command_or_a_target_with_a_key() -> None:
+    here = '[speech]\ntarget = "{}"\n'
+    assert loaded(TARGET + here.format("main")).settings.speech.is_on
+    told = refused(given(TARGET + here.format("mian")))
+    assert "speech.target names no target; use one of these: main" in told
+    told = refused(given(TARGET + here.format("main") + 'command = ["hear"]\n'))
+    assert "speech.target can't be combined with `command`" in told
+    signed_in = '[[targets]]\nname = "codex"\nwire = "responses"\nbase_url = "https://x.y/v1"\nmodel = "m"\n'
+    told = refused(given(TARGET + signed_in + 'auth = "codex"\n' + here.format("codex")))
+    assert "speech.target needs a target with an API key" in told
+
+
 def test_a_variable_that_looks_like_ours_and_sets_nothing_is_a_warning() -> None:
     it = loaded(
         "[server]\napi_keys=['env:HOLDFAST_MINE']\n",

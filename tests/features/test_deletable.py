@@ -166,6 +166,7 @@ async def test_a_run_that_needs_an_absent_feature_is_refused_or_ends_with_its_na
     "feature, toml, section",
     [
         ("mcp_client", '[[mcp_servers]]\nname = "files"\ncommand = ["files"]\n', "mcp_servers"),
+        ("speech", '[speech]\ncommand = ["hear"]\n', "speech.is_on"),
         ("vision", '[agent]\nvision_target = "eye"\n', "agent.vision_target"),
         ("postgres", '[server]\nstore = "postgresql://localhost/holdfast"\n', "server.store"),
     ],

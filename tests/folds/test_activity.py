@@ -11,6 +11,7 @@ from holdfast.codec import TYPES
 from holdfast.events import RunEvent
 from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.speech.events import AudioTranscribed
 from holdfast.features.undo.events import SnapshotTaken
 from holdfast.features.vision.events import ImageDescribed
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
@@ -28,6 +29,7 @@ QUIET = {
     GoalContinued,
     HookStarted,
     HookEnded,
+    AudioTranscribed,
     ImageDescribed,
     e.ChildStarted,
     e.ContextRead,

@@ -13,6 +13,7 @@ from holdfast.features.automations.events import (
 )
 from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.plans.events import GoalContinued, PlanUpdated
+from holdfast.features.speech.events import AudioTranscribed
 from holdfast.features.undo.events import SnapshotTaken
 from holdfast.features.vision.events import ImageDescribed
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
@@ -153,6 +154,7 @@ NEXT: tuple[e.Event, ...] = (
     GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
     HookStarted(at_ms=9, run_id="r1", hook_call_id="h1", hook="lint", on="run_end"),
     HookEnded(at_ms=9, run_id="r1", hook_call_id="h1", hook="lint", outcome="finished"),
+    AudioTranscribed(at_ms=9, run_id="r1", blob="b1", name="a.ogg"),
     ImageDescribed(at_ms=9, run_id="r1", blob="b1", name="a.png"),
     msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
     *(CHILD_ASKED, CHILD_ASK_SETTLED, CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.features.hooks.events import HookEnded, HookStarted
+from holdfast.features.speech.events import AudioTranscribed
 from holdfast.features.vision.events import ImageDescribed
 from holdfast.values import TrimmedResult
 
@@ -20,6 +21,8 @@ CONTEXT: tuple[tuple[type[e.Event], dict[str, Any]], ...] = (
     (HookEnded, {"hook_call_id": "h", "hook": "lint", "outcome": "finished"}),
     (ImageDescribed, {"blob": "b", "name": "a.png", "text": "a sign", "target": "eye"}),
     (ImageDescribed, {"blob": "b", "name": "a.png", "failure": "late"}),
+    (AudioTranscribed, {"blob": "b", "name": "a.ogg", "text": "hello", "by": "whisper", "ms": 9}),
+    (AudioTranscribed, {"blob": "b", "name": "a.ogg", "failure": "late"}),
 )
 
 

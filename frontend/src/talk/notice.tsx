@@ -23,6 +23,7 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   saved: "folder",
   goal: "swap",
   described: "image",
+  transcribed: "chat",
 };
 
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {

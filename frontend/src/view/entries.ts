@@ -28,7 +28,8 @@ export type NoticeKind =
   | "saved"
   | "goal"
   | "noted"
-  | "described";
+  | "described"
+  | "transcribed";
 
 /** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {

@@ -28,6 +28,7 @@ export type RunStep =
   | e.ContextNoted
   | e.GoalContinued
   | e.ImageDescribed
+  | e.AudioTranscribed
   | e.RunEnded;
 
 const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
@@ -53,6 +54,7 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "context.noted": true,
   "goal.continued": true,
   "image.described": true,
+  "audio.transcribed": true,
   "run.ended": true,
 };
 

@@ -88,6 +88,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "context.noted":
     case "goal.continued":
     case "image.described":
+    case "audio.transcribed":
       return said(run, seq, event);
     case "run.ended":
       return ended(run, seq, event);
@@ -281,7 +282,8 @@ function said(
     | e.AttachmentsSaved
     | e.ContextNoted
     | e.GoalContinued
-    | e.ImageDescribed,
+    | e.ImageDescribed
+    | e.AudioTranscribed,
 ): Seen {
   switch (event.type) {
     case "run.resumed":
@@ -331,6 +333,12 @@ function said(
         ? `${event.name} couldn't be described: ${event.failure}`
         : `${event.name}, as ${event.target ?? ""} describes it: ${event.text ?? ""}`;
       return { brought: notice(run, seq, event, "described", words) };
+    }
+    case "audio.transcribed": {
+      const words = event.failure
+        ? `${event.name} couldn't be transcribed: ${event.failure}`
+        : `${event.name}, transcribed: ${event.text ?? ""}`;
+      return { brought: notice(run, seq, event, "transcribed", words) };
     }
     default:
       return event satisfies never;

@@ -22,6 +22,7 @@ from holdfast.folds.context import (
     since_summary,
     tool_message,
     trimmed_message,
+    with_attachment_texts,
 )
 from holdfast.folds.entries import Ending, Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.transcript import Transcript
@@ -285,7 +286,8 @@ def _kept_chars(window: int) -> int:
 def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:
     """Return the entries before the newest `kept_chars` characters, keeping calls with their results."""
     _, shown = since_summary(view.transcript, run_id)
-    entries = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
+    said = [entry for entry in shown if isinstance(entry, Person | Text | ToolCard | Ending)]
+    entries = [with_attachment_texts(view.transcript, entry) for entry in said]
     # The provider's window may be smaller than we think, so at least half must go.
     half_chars = sum(map(_chars, entries)) // 2
     kept_chars = min(kept_chars, half_chars)

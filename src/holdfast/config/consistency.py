@@ -314,7 +314,22 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
         names = ", ".join(target.name for target in settings.targets) or "none"
         yield ConfigIssue(("agent", "summary_target"), f"names no target; use one of these: {names}")
     yield from _vision(settings)
+    yield from _speech(settings)
     yield from _web_search(settings)
+
+
+def _speech(settings: Settings) -> Iterator[ConfigIssue]:
+    speech = settings.speech
+    if not speech.target:
+        return
+    found = next((one for one in settings.targets if one.name == speech.target), None)
+    if speech.command:
+        yield ConfigIssue(("speech", "target"), "can't be combined with `command`: remove one of them")
+    elif found is None:
+        names = ", ".join(target.name for target in settings.targets) or "none"
+        yield ConfigIssue(("speech", "target"), f"names no target; use one of these: {names}")
+    elif found.auth:
+        yield ConfigIssue(("speech", "target"), "needs a target with an API key: sign-ins take no audio")
 
 
 def _vision(settings: Settings) -> Iterator[ConfigIssue]:

@@ -270,6 +270,29 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     browsers_max: Annotated[AtLeast1, doc("Browsers at the same time, one for each run that uses it.")] = 4
 
 
+class SpeechSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[speech]: transcripts of voice notes, by a command or at a target."""
+
+    command: Annotated[
+        tuple[str, ...],
+        doc(
+            "Command that prints the text of an audio file. It gets the path in place of `{file}`, or as its "
+            "last argument, and runs in the sandbox."
+        ),
+    ] = ()
+    read: Annotated[tuple[str, ...], doc("Files and folders that the command can read.", "path")] = ()
+    target: Annotated[
+        str, doc("Target to use instead of a command: its endpoint `/audio/transcriptions`.", "name")
+    ] = ""
+    model: Annotated[str, doc("Model for the transcripts. If empty, the target's.", "name")] = ""
+    deadline_s: Annotated[Seconds, doc("Longest time for one voice note.")] = 120.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether voice notes are transcribed."""
+        return bool(self.command or self.target)
+
+
 class SignInSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[sign_ins]]: alternative issuers for sign-ins, such as GitHub Enterprise."""
 
@@ -470,6 +493,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agent: AgentSettings = AgentSettings()
     web_search: WebSearchSettings = WebSearchSettings()
     browser: BrowserSettings = BrowserSettings()
+    speech: SpeechSettings = SpeechSettings()
     relay: RelaySettings = RelaySettings()
     sign_ins: tuple[SignInSettings, ...] = ()
     keys: tuple[KeySettings, ...] = ()

@@ -283,8 +283,21 @@ def _with_notes(transcript: Transcript, run: RunView, part: Part) -> Iterable[Pa
     # The next run tries again to save what this one could not.
     is_saved = saved is not None and (saved.file.path or saved.run_id == run.run_id)
     yield TextPart(_saved_note(saved.file)) if saved is not None and is_saved else part
-    if (event := transcript.attachment_texts.get(part.blob)) is not None:
-        yield TextPart(ATTACHMENT_TEXTS[type(event)](event))
+    if text := _attachment_text(transcript, part):
+        yield TextPart(text)
+
+
+def _attachment_text(transcript: Transcript, part: Part) -> str:
+    event = None if isinstance(part, TextPart) else transcript.attachment_texts.get(part.blob)
+    return "" if event is None else ATTACHMENT_TEXTS[type(event)](event)
+
+
+def with_attachment_texts(transcript: Transcript, entry: Entry) -> Entry:
+    """Return the entry for a summary: a message has the texts about its attachments in its own."""
+    if not (transcript.attachment_texts and isinstance(entry, Person) and entry.message.parts):
+        return entry
+    texts = [entry.message.text, *(_attachment_text(transcript, part) for part in entry.message.parts)]
+    return replace(entry, message=replace(entry.message, text="\n".join(filter(None, texts))))
 
 
 def _saved_note(file: SavedFile) -> str:

@@ -35,6 +35,7 @@ NoticeKind: TypeAlias = Literal[
     "goal",
     "noted",
     "described",
+    "transcribed",
 ]
 
 

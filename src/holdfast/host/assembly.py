@@ -200,7 +200,7 @@ async def _opened_features(stack: AsyncExitStack, context: FeatureContext) -> Ma
     opened = {
         one.name: await stack.enter_async_context(one.part(one.opened)(context))
         for one in FEATURES.values()
-        if one.opened
+        if one.opened and one.is_used(context.settings)
     }
     return {name: value for name, value in opened.items() if value is not None}
 

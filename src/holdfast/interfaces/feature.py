@@ -400,7 +400,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     # Work beside the server until it's cancelled: `async (deps: RouteDeps, settings, runtime) -> None`.
     work: str = ""
 
-    # The setting without which there's no work and there are no session tools, such as "telemetry.endpoint".
+    # The setting without which there are no resources, session tools or work, such as "telemetry.endpoint".
     # Empty: there always are.
     needs: str = ""
 

@@ -146,11 +146,13 @@ class Shell(Tool):
         confinement = self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
         return confinement.noting_hosts() if confinement and may_install(given.command) else confinement
 
-    def program(self, command: Command, workspace: Path, *, in_sandbox: bool) -> ConfinedRun | None:
+    def program(
+        self, command: Command, workspace: Path, *, in_sandbox: bool, lift: Lift | None = None
+    ) -> ConfinedRun | None:
         """Return a run of this program with the tool's environment; None if there is no sandbox. Blocks."""
         world, confinement = self._world, None
         if in_sandbox and world.confiner is not None:
-            confinement = world.confiner.confinement(workspace, cwd=command.cwd)
+            confinement = world.confiner.confinement(workspace, cwd=command.cwd, lift=lift)
         if in_sandbox and confinement is None:
             return None
         watchdog = world.watchdog
