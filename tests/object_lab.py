@@ -22,8 +22,10 @@ from typing import Literal, Self
 from msgspec.structs import replace
 from obstore.store import S3Store
 
+from holdfast.config.fields import Secret
+from holdfast.config.server import BlobStoreSettings
 from holdfast.features.postgres.blobs import PROBE
-from holdfast.features.postgres.objects import BlobBucket, Bucket, ObjectPatience, open_objects
+from holdfast.features.postgres.objects import BlobBucket, ObjectPatience, open_objects
 
 START_S = 60.0
 KEY_ID, KEY = "holdfast-tests", "a-secret-of-the-tests"
@@ -43,14 +45,14 @@ class S3Server:
     folder: Path
     port: int
 
-    def bucket(self, *, port: int = 0, key: str = KEY) -> Bucket:
+    def bucket(self, *, port: int = 0, key: str = KEY) -> BlobStoreSettings:
         """A part of the bucket without objects, if wanted at a proxy's port or with another key."""
-        bucket = Bucket(
-            name=NAME,
+        bucket = BlobStoreSettings(
+            bucket=NAME,
             endpoint=f"http://127.0.0.1:{self.port}",
             prefix=f"part-{token_hex(6)}/of a test/",
-            access_key_id=KEY_ID,
-            secret_access_key=KEY,
+            access_key_id=Secret(KEY_ID),
+            secret_access_key=Secret(KEY),
         )
         # rclone removes a folder with its last object, and fails whoever stores the next one at that moment.
         client = S3Store(
@@ -65,26 +67,28 @@ class S3Server:
             },
         )
         client.put(_STAYS, b"stays", use_multipart=False)
-        return replace(bucket, endpoint=f"http://127.0.0.1:{port or self.port}", secret_access_key=key)
+        return replace(
+            bucket, endpoint=f"http://127.0.0.1:{port or self.port}", secret_access_key=Secret(key)
+        )
 
-    def keys(self, bucket: Bucket) -> set[str]:
+    def keys(self, bucket: BlobStoreSettings) -> set[str]:
         """The objects with blobs, under the names that the database knows."""
         return {key for key in self.everything(bucket) if not key.startswith(PROBE)}
 
-    def everything(self, bucket: Bucket) -> set[str]:
+    def everything(self, bucket: BlobStoreSettings) -> set[str]:
         """All objects, also those that a store only tries the bucket with."""
         return {file.name for file in self._folder(bucket).iterdir()} - {_STAYS}
 
-    def damage(self, bucket: Bucket, key: str) -> None:
+    def damage(self, bucket: BlobStoreSettings, key: str) -> None:
         """Change the bytes of an object, but not its size."""
         path = self._folder(bucket) / key
         path.write_bytes(path.read_bytes().translate(bytes(byte ^ 1 for byte in range(256))))
 
-    def _folder(self, bucket: Bucket) -> Path:
-        return self.folder / bucket.name / bucket.prefix
+    def _folder(self, bucket: BlobStoreSettings) -> Path:
+        return self.folder / bucket.bucket / bucket.prefix
 
 
-def objects_in(bucket: Bucket, patience: ObjectPatience = PATIENT) -> BlobBucket:
+def objects_in(bucket: BlobStoreSettings, patience: ObjectPatience = PATIENT) -> BlobBucket:
     """The bucket as our program uses it."""
     return open_objects(bucket, patience=patience)
 

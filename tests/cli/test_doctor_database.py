@@ -13,7 +13,6 @@ from holdfast.config.settings import Secret, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
 from holdfast.features.channels.cli.doctor import undelivered
 from holdfast.features.postgres.doctor import check_database, clock_skew, durability
-from holdfast.features.postgres.objects import Bucket
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
 from holdfast.interfaces.ids import channel_log_id
@@ -103,15 +102,8 @@ def test_two_servers_on_one_machine_have_different_names(tmp_path: Path) -> None
     assert Settings(server=ServerSettings(node_name="web-2")).node_name == "web-2"
 
 
-def with_bucket(settings: Settings, bucket: Bucket) -> Settings:
-    blob_store = BlobStoreSettings(
-        bucket=bucket.name,
-        endpoint=bucket.endpoint,
-        prefix=bucket.prefix,
-        access_key_id=Secret(bucket.access_key_id),
-        secret_access_key=Secret(bucket.secret_access_key),
-    )
-    return replace(settings, server=replace(settings.server, blob_store=blob_store))
+def with_bucket(settings: Settings, bucket: BlobStoreSettings) -> Settings:
+    return replace(settings, server=replace(settings.server, blob_store=bucket))
 
 
 def of_bucket(settings: Settings) -> list[tuple[str, str]]:
@@ -142,14 +134,14 @@ def test_a_bucket_is_tried_and_every_blob_is_looked_for(
     assert (state, text.partition(" (")[0]) == ("fault", f"1 blob is in {bucket.place}")
     asyncio.run(objects_in(bucket).delete(list(s3.keys(bucket))))
     assert of_bucket(settings) == [("fault", f"1 blob missing in {bucket.place}: {name}")]
-    wrong = replace(bucket, secret_access_key=f"{bucket.secret_access_key}-of-another")
+    wrong = replace(bucket, secret_access_key=Secret(f"{bucket.secret_access_key!s}-of-another"))
     ((state, text),) = of_bucket(with_bucket(without, wrong))
     assert (state, text.endswith("403 SignatureDoesNotMatch")) == ("fault", True)
 
 
 def test_the_key_of_a_bucket_is_a_secret(tmp_path: Path) -> None:
     """P11."""
-    bucket = Bucket(name="b", access_key_id="id", secret_access_key=KEY)
+    bucket = BlobStoreSettings(bucket="b", access_key_id=Secret("id"), secret_access_key=Secret(KEY))
     assert KEY in known_secrets(with_bucket(settings_of("", tmp_path), bucket))
 
 

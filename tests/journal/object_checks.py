@@ -9,10 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import override
 
+from holdfast.config.server import BlobStoreSettings
 from holdfast.features.postgres.blobs import PostgresBlobs
 from holdfast.features.postgres.connection import Connection, Database, Row, migrate
 from holdfast.features.postgres.event_types import EventTypes
-from holdfast.features.postgres.objects import BlobBucket, Bucket
+from holdfast.features.postgres.objects import BlobBucket
 from holdfast.features.postgres.queries import Query
 from holdfast.interfaces.journal import StoreDamaged
 from journal.labs import PATIENT_TUNING
@@ -44,7 +45,7 @@ class Steps:
 class CrashingObjects(BlobBucket):
     """A bucket whose user crashes before or after a request."""
 
-    def __init__(self, bucket: Bucket, steps: Steps) -> None:
+    def __init__(self, bucket: BlobStoreSettings, steps: Steps) -> None:
         super().__init__(bucket, patience=PATIENT)
         self._steps = steps
 
@@ -154,7 +155,7 @@ async def check_no_crash_separates_blobs_from_their_objects(
 
 
 async def _is_whole(
-    lab: ObjectLab, connection: Connection, bucket: Bucket, acknowledged: dict[str, bytes]
+    lab: ObjectLab, connection: Connection, bucket: BlobStoreSettings, acknowledged: dict[str, bytes]
 ) -> None:
     async with lab.blobs(objects_in(bucket)) as blobs:
         names = {row["name"] for row in await connection.fetch("SELECT name FROM blobs")}

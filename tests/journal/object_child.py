@@ -3,7 +3,9 @@
 import asyncio
 import sys
 
-from holdfast.features.postgres.objects import Bucket, open_objects
+from holdfast.config.fields import Secret
+from holdfast.config.server import BlobStoreSettings
+from holdfast.features.postgres.objects import open_objects
 from holdfast.features.postgres.store import PostgresStore
 from holdfast.redaction import NO_SECRETS
 
@@ -12,7 +14,13 @@ KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"
 
 async def main(dsn: str, endpoint: str, prefix: str) -> None:
     """Store it, however long that takes."""
-    bucket = Bucket(name=NAME, endpoint=endpoint, prefix=prefix, access_key_id=KEY_ID, secret_access_key=KEY)
+    bucket = BlobStoreSettings(
+        bucket=NAME,
+        endpoint=endpoint,
+        prefix=prefix,
+        access_key_id=Secret(KEY_ID),
+        secret_access_key=Secret(KEY),
+    )
     store = await PostgresStore.open(dsn, NO_SECRETS, name="child", objects=open_objects(bucket))
     await store.put_blob(bytes(range(256)) * 8_192)
 

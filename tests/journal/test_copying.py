@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import events as e
+from holdfast.config.server import BlobStoreSettings
 from holdfast.features.postgres.copy_command import copy_store
 from holdfast.features.postgres.copying.copy import CopiedLog, CopyRefused, copy
 from holdfast.features.postgres.copying.postgres_side import LiveSource, PostgresTarget
 from holdfast.features.postgres.copying.sqlite_side import SqliteSource, SqliteTarget
-from holdfast.features.postgres.objects import Bucket
 from holdfast.interfaces.index import RunQuery, SessionQuery
 from holdfast.interfaces.journal import Appended, IdempotencyKey, Replayed, Store, StoreDamaged
 from holdfast.interfaces.usage import UsageQuery
@@ -193,11 +193,11 @@ async def test_a_copy_that_lacks_one_event_is_found_out_and_a_second_try_begins_
         await SqliteTarget.open(to)
 
 
-def configured(folder: Path, dsn: str, bucket: Bucket) -> dict[str, object]:
+def configured(folder: Path, dsn: str, bucket: BlobStoreSettings) -> dict[str, object]:
     """The flags for a configuration with a bucket for large blobs."""
     file = folder / "with-bucket.toml"
     file.write_text(
-        f'[server]\nstore = "{dsn}"\n[server.blob_store]\nbucket = "{bucket.name}"\n'
+        f'[server]\nstore = "{dsn}"\n[server.blob_store]\nbucket = "{bucket.bucket}"\n'
         f'endpoint = "{bucket.endpoint}"\nprefix = "{bucket.prefix}"\n'
         f'access_key_id = "{bucket.access_key_id}"\nsecret_access_key = "{bucket.secret_access_key}"\n',
         encoding="utf-8",

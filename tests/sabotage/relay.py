@@ -7,6 +7,7 @@ from typing_extensions import override
 from yarl import URL
 
 from holdfast import events as e
+from holdfast.config.server import KeySettings
 from holdfast.features.relay.calls import names_to_join, names_to_keep
 from holdfast.features.relay.headers import SENT_UP, HeadersUp
 from holdfast.features.relay.records import CallRecords
@@ -20,7 +21,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.exchange import AttemptMeter
 from holdfast.redaction import NO_SECRETS
-from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
+from holdfast.server.access.budgets import KeyBudgets, SettingsByKey
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.middleware import keys_sent
 from holdfast.server.access.request_secrets import begin_request, without_secrets
@@ -58,7 +59,7 @@ async def check_a_record_is_on_disk_when_the_response_may_end(kind: type[CallRec
 class CountsSinceItsStart(KeyBudgets):
     """Forgets at a restart what a key has used."""
 
-    def __init__(self, limits: LimitsByKey, index: Index, clock: Clock) -> None:
+    def __init__(self, limits: SettingsByKey, index: Index, clock: Clock) -> None:
         del index
         super().__init__(limits, MemoryStore(), clock)
 
@@ -66,7 +67,7 @@ class CountsSinceItsStart(KeyBudgets):
 async def check_a_budget_survives_a_restart(kind: type[KeyBudgets]) -> None:
     disk, clock = MemoryDisk(), SystemClock()
     await CallRecords(MemoryStore(disk)).add(called(at_ms=clock.now_ms()))
-    budgets = kind({"laptop": KeyLimits(tokens_per_day=5)}, MemoryStore(disk), clock)
+    budgets = kind({"laptop": KeySettings(name="laptop", budget_tokens_per_day=5)}, MemoryStore(disk), clock)
     refused = False
     try:
         await budgets.check("laptop")

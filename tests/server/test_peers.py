@@ -30,7 +30,7 @@ from stream_server import stream_server
 from tables import for_each_row
 
 JOB = BackgroundJobShown(job_id="job-1", run_id="", command="make watch", running=True, started_at=1.0)
-LIVE_AT_ONCE = ServerOptions(limits=Limits(live_after_s=0.01, live_every_s=0.01), key_limits={})
+LIVE_AT_ONCE = ServerOptions(limits=Limits(live_after_s=0.01, live_every_s=0.01))
 
 
 def one_job(server: str, session_id: str) -> list[BackgroundJobShown]:

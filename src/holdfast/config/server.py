@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.catalog import CHAT_SOURCES
-from holdfast.config.fields import AtLeast0, AtLeast1, Port, Seconds, Secret, doc
+from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
 from holdfast.values import AUTOMATION, CHAT, ONE_SHOT, PAGE, Durability, OnRestart
 
 # Sources of sessions that `*` stands for in the settings `keep_sessions_…`.
@@ -51,6 +51,31 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     )
 
 
+class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[keys]]: limits per API key; 0 means no limit."""
+
+    name: Annotated[str, doc("Key name from `holdfast keys list`, or * for each key without its own entry.")]
+    budget_usd_per_day: Annotated[
+        Amount, doc("Maximum cost in US dollars per day (UTC), as far as prices are known.")
+    ] = 0.0
+    budget_tokens_per_day: Annotated[
+        AtLeast0, doc("Maximum tokens per day (UTC), input and output combined.")
+    ] = 0
+    requests_per_minute: Annotated[AtLeast0, doc("Maximum relayed requests and new runs per minute.")] = 0
+    one_user: Annotated[
+        bool,
+        doc(
+            "Whether only one person uses the key. If true, a chat completion without a chat id continues "
+            "the session with the same history."
+        ),
+    ] = False
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what it uses in a day is limited."""
+        return bool(self.budget_usd_per_day or self.budget_tokens_per_day)
+
+
 class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[server.blob_store]: S3 storage for a Postgres store's attachments and other blobs over 1 MiB."""
 
@@ -72,6 +97,12 @@ class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         doc("Access key ID. If empty, Holdfast uses the AWS variables or the machine's role.", "key"),
     ] = Secret()
     secret_access_key: Annotated[Secret, doc("Secret access key for this ID.", "key")] = Secret()
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        prefix = f"/{self.prefix.strip('/')}" if self.prefix.strip("/") else ""
+        return f"bucket {self.bucket}{prefix} at {self.endpoint or 'Amazon S3'}"
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.config.approvals import ApprovalSettings
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
-from holdfast.config.server import ServerSettings
+from holdfast.config.server import KeySettings, ServerSettings
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.sandbox.profile import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
@@ -298,26 +298,6 @@ class SignInSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     name: Annotated[Literal["codex", "copilot", "nous"], doc("Name of the sign-in.")]
     issuer: Annotated[str, doc("Base URL of the issuer.", "url")]
-
-
-class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[[keys]]: limits per API key; 0 means no limit."""
-
-    name: Annotated[str, doc("Key name from `holdfast keys list`, or * for each key without its own entry.")]
-    budget_usd_per_day: Annotated[
-        Amount, doc("Maximum cost in US dollars per day (UTC), as far as prices are known.")
-    ] = 0.0
-    budget_tokens_per_day: Annotated[
-        AtLeast0, doc("Maximum tokens per day (UTC), input and output combined.")
-    ] = 0
-    requests_per_minute: Annotated[AtLeast0, doc("Maximum relayed requests and new runs per minute.")] = 0
-    one_user: Annotated[
-        bool,
-        doc(
-            "Whether only one person uses the key. If true, a chat completion without a chat id continues "
-            "the session with the same history."
-        ),
-    ] = False
 
 
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

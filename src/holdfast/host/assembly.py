@@ -30,7 +30,6 @@ from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.opening import Opening
 from holdfast.host.runtime import AgentFactory, Parts, Runtime, SessionJobs, open_runtime
-from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import open_store, placement_of
 from holdfast.host.tools import (
     HostTools,
@@ -367,7 +366,6 @@ def _options(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
         public_url=settings.server.public_url.rstrip("/"),
-        one_user={key.name: key.one_user for key in settings.keys},
         mount_path=settings.server.mount_path,
         trusted_proxies=settings.server.trusted_proxies,
         cors_origins=settings.server.cors_origins,
@@ -375,7 +373,7 @@ def _options(
         mode_max=settings.approvals.mode_max,
         limits=limits_of(settings),
         model=settings.server.model_name or parts.targets[0].model,
-        key_limits=key_limits_of(settings),
+        key_settings={key.name: key for key in settings.keys},
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         requires_sandbox=settings.sandbox.mode == "require",

@@ -7,7 +7,6 @@ from holdfast.config.settings import Settings
 from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import format_error
 from holdfast.journal.safe_files import write_whole
-from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.options import ApiKey
 
 KEY_BYTES_MAX = 4_096
@@ -60,15 +59,3 @@ def _kept(path: Path) -> str:
 
 def _path(settings: Settings) -> Path:
     return settings.data_dir / "api-key"
-
-
-def key_limits_of(settings: Settings) -> LimitsByKey:
-    """What each API key may use, as configured."""
-    return {
-        key.name: KeyLimits(
-            usd_per_day=key.budget_usd_per_day,
-            tokens_per_day=key.budget_tokens_per_day,
-            requests_per_minute=key.requests_per_minute,
-        )
-        for key in settings.keys
-    }

@@ -189,7 +189,7 @@ def _deps(
         options=options,
         marks=ReadMarks(agent.store),
         metrics=metrics,
-        budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
+        budgets=KeyBudgets(options.key_settings, agent.store, agent.clock),
         peers=peers_of(agent, supervisor, keys, jobs=options.jobs),
         uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
         workspaces=WorkspaceAccess(keys, folders, store=store, states=inbox.state),

@@ -8,9 +8,8 @@ from msgspec import Struct, field
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
-from holdfast.config.server import LimitSettings
+from holdfast.config.server import KeySettings, LimitSettings
 from holdfast.events import Event
-from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 from holdfast.values import OPENAI, RELAY, ApprovalMode
@@ -117,8 +116,9 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     target_states: DescribeTargets = _no_targets
     try_target: TryTarget = _no_target
     public_url: str = ""  # of the page, for links; empty: the address that the client called
-    one_user: Mapping[str, bool] = field(default_factory=dict[str, bool])  # by the key's name
-    key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
+    key_settings: Mapping[str, KeySettings] = field(
+        default_factory=dict[str, KeySettings]
+    )  # by the key's name
     calls: "CallDeps | None" = None  # for features that call models by themselves
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
+from holdfast.config.server import KeySettings
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
@@ -14,7 +15,7 @@ from tables import for_each_row
 OPEN_WEBUI = ("X-OpenWebUI-Chat-Id", "X-OpenWebUI-User-Id")
 OWN = ("X-Holdfast-Chat-Id", "X-Holdfast-User-Id")
 KEYS = (ApiKey("one", "key-one-0123456789"), ApiKey("two", "key-two-0123456789"))
-ALONE = {"one": True}
+ALONE = {"one": KeySettings(name="one", one_user=True)}
 MINE = {"X-Holdfast-Chat-Id": "c", "X-Holdfast-User-Id": "u"}
 
 
@@ -111,7 +112,7 @@ async def test_a_task_of_a_front_end_has_no_tools_and_is_not_part_of_the_chat() 
     """P13: a header says so, whatever the prompt says."""
     async with (
         ChaosServer([Say("A title")], after_last="repeat") as chaos,
-        served(target_of(chaos), setting=setting(one_user=ALONE)) as server,
+        served(target_of(chaos), setting=setting(key_settings=ALONE)) as server,
     ):
         chat, _ = await said(server, "hi", headers=MINE)
         task, _ = await said(server, "hi", headers=MINE | {"X-Holdfast-Task": "title_generation"})
@@ -126,7 +127,7 @@ async def test_a_history_joins_a_session_only_if_the_key_has_one_user() -> None:
         async with served(target_of(chaos), setting=setting()) as server:
             first, _ = await said(server, "hi")
             assert (await said(server, "hi", "yes", "more"))[0] != first
-        async with served(target_of(chaos), setting=setting(one_user=ALONE)) as server:
+        async with served(target_of(chaos), setting=setting(key_settings=ALONE)) as server:
             first, _ = await said(server, "hi")
             assert (await said(server, "hi", "yes", "more"))[0] == first
             edited, _ = await said(server, "hi", "no", "more")
@@ -142,7 +143,7 @@ async def test_nothing_that_was_granted_is_joined_by_history() -> None:
     script = [Say("yes")], [CallTool("touch", {})], [Say("ok")], [Say("sure")]
     async with (
         ChaosServer(*script, after_last="repeat") as chaos,
-        served(target_of(chaos), setting=setting(one_user=ALONE)) as server,
+        served(target_of(chaos), setting=setting(key_settings=ALONE)) as server,
     ):
         first, _ = await said(server, "hi")
         asking, waits = await said(server, "hi", "yes", "touch it")

@@ -6,10 +6,10 @@ from typing import Any
 
 from features.relay.relaying import PATHS, SHORT, WIRES, body_for, relaying, target_on
 from holdfast.chaos import Begin, ChaosServer, Gate, Hang, Headers, Say, Wait, overloaded
+from holdfast.config.server import KeySettings
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.exchange import AttemptMeter
-from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from serving import Served, Setting
@@ -23,7 +23,7 @@ LONG = "x" * 4000  # a thousand tokens
 
 def limited(**limits: Any) -> Setting:
     keys = (ApiKey("laptop", "hf-laptop-key-0123456789"),)
-    options = ServerOptions(keys=keys, key_limits={"*": KeyLimits(**limits)})
+    options = ServerOptions(keys=keys, key_settings={"*": KeySettings(name="laptop", **limits)})
     return Setting(options=options, store=MemoryStore(MemoryDisk()))
 
 
@@ -50,7 +50,7 @@ async def test_a_call_that_its_client_aborts_before_any_content_is_charged(
     """P10: the provider has the request, so the key pays for it and its next call is refused."""
     async with (
         ChaosServer(EARLY[at]) as chaos,
-        relaying(target_on(chaos, wire), setting=limited(tokens_per_day=5), keep=keep) as server,
+        relaying(target_on(chaos, wire), setting=limited(budget_tokens_per_day=5), keep=keep) as server,
     ):
         body = body_for(wire, stream=True)
         asking = asyncio.create_task(server.call("POST", PATHS[wire], body=body, headers=AS_LAPTOP))
@@ -73,7 +73,7 @@ async def test_text_that_came_before_an_abort_is_charged(wire: Wire) -> None:
     script = [Say(LONG), Wait(gate)]
     async with (
         ChaosServer(script) as chaos,
-        relaying(target_on(chaos, wire), setting=limited(tokens_per_day=10_000)) as server,
+        relaying(target_on(chaos, wire), setting=limited(budget_tokens_per_day=10_000)) as server,
     ):
         url = server.url + PATHS[wire]
         async with server.http.post(url, json=body_for(wire, stream=True), headers=AS_LAPTOP) as answer:
@@ -89,7 +89,7 @@ async def test_each_attempt_that_was_sent_is_charged_and_a_refused_one_is_not() 
     script = [overloaded()], [Hang()], [Say("ok")]
     async with ChaosServer(*script) as chaos:
         target = target_on(chaos, "chat", patience=SHORT)
-        async with relaying(target, setting=limited(tokens_per_day=100_000)) as server:
+        async with relaying(target, setting=limited(budget_tokens_per_day=100_000)) as server:
             body = body_for("chat", stream=True, messages=[{"role": "user", "content": LONG}])
             answer = await server.call("POST", PATHS["chat"], body=body, headers=AS_LAPTOP)
             assert answer.status == 200, answer.body
@@ -156,7 +156,7 @@ async def test_no_request_cancels_the_reservation_of_another(fields: dict[str, A
     gate = Gate()
     async with (
         ChaosServer([Wait(gate), Say("ok")], after_last="repeat") as chaos,
-        relaying(target_on(chaos, "chat"), setting=limited(tokens_per_day=1500)) as server,
+        relaying(target_on(chaos, "chat"), setting=limited(budget_tokens_per_day=1500)) as server,
     ):
         calls = [
             asyncio.create_task(

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from features.relay.relaying import KEY, keyed, openai_client, relaying, target_on
 from holdfast.chaos import ChaosServer
-from holdfast.server.access.budgets import KeyLimits
+from holdfast.config.server import KeySettings
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Target, Wire
 from serving import Setting
@@ -111,7 +111,9 @@ async def test_what_embeddings_cost_is_counted_for_their_key() -> None:
 @for_each_row("keep", ["usage", "all"])
 async def test_embeddings_and_plain_completions_are_in_the_usage_and_use_up_a_budget(keep: str) -> None:
     """A provider that reports no usage is estimated: both completions here say nothing about it."""
-    setting = Setting(options=ServerOptions(key_limits={"*": KeyLimits(tokens_per_day=25)}))
+    setting = Setting(
+        options=ServerOptions(key_settings={"*": KeySettings(name="laptop", budget_tokens_per_day=25)})
+    )
     async with provider() as upstream, relaying(upstream.target(), setting=setting, keep=keep) as server:
         asked = {"model": "main", "input": "hi"}
         assert (await server.post("/v1/embeddings", asked))[0] == 200

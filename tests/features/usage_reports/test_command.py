@@ -11,10 +11,10 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.cli.offline_reader import OfflineReader
 from holdfast.client import Client, Refused
-from holdfast.config.server import ServerSettings
-from holdfast.config.settings import KeySettings, Settings
+from holdfast.config.server import KeySettings, ServerSettings
+from holdfast.config.settings import Settings
 from holdfast.features.usage_reports.tables import read_usage, show_usage
-from holdfast.host.server_keys import first_key, key_limits_of, keys_of
+from holdfast.host.server_keys import first_key, keys_of
 from holdfast.server.options import ServerOptions
 from serving import Setting, served, target_of
 from stores import SqliteStore
@@ -25,7 +25,7 @@ async def test_a_server_and_its_store_name_the_same_sums_and_budgets(tmp_path: P
     settings = Settings(server=ServerSettings(data_dir=str(tmp_path)), keys=(budget,))
     keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
     assert keys is not None
-    options = ServerOptions(keys=keys, key_limits=key_limits_of(settings))
+    options = ServerOptions(keys=keys, key_settings={key.name: key for key in settings.keys})
     store = await SqliteStore.open(tmp_path / "holdfast.db")
     async with (
         ChaosServer([Say("hello")]) as chaos,

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from features.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
+from holdfast.config.server import KeySettings
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.targets import Wire
 from holdfast.values import RELAY
@@ -29,9 +29,9 @@ AS_LAPTOP = {"authorization": f"Bearer {LAPTOP}"}
 AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
 
 
-def setting(disk: MemoryDisk | None = None, **limits: KeyLimits) -> Setting:
+def setting(disk: MemoryDisk | None = None, **limits: KeySettings) -> Setting:
     options = ServerOptions(
-        keys=KEYS, key_limits={"*" if name == "every" else name: one for name, one in limits.items()}
+        keys=KEYS, key_settings={"*" if name == "every" else name: one for name, one in limits.items()}
     )
     return Setting(options=options, store=MemoryStore(disk or MemoryDisk()))
 
@@ -55,7 +55,10 @@ async def test_stopped_runs_use_up_the_budget_of_their_key(wire: Wire) -> None:
     """P10, P12: a provider that never reported usage has the request, so stopping each run isn't free."""
     async with (
         ChaosServer(*[[Say("x" * 400), Hang()]] * 9) as chaos,
-        relaying(target_on(chaos, wire), setting=setting(laptop=KeyLimits(tokens_per_day=250))) as server,
+        relaying(
+            target_on(chaos, wire),
+            setting=setting(laptop=KeySettings(name="laptop", budget_tokens_per_day=250)),
+        ) as server,
     ):
         stopped = 0
         for stopped in range(9):
@@ -182,7 +185,7 @@ async def test_records_can_be_read_exported_and_deleted_and_new_ones_follow() ->
 
 
 async def test_a_key_over_its_budget_is_told_when_it_resets_also_after_a_restart() -> None:
-    disk, limits = MemoryDisk(), KeyLimits(tokens_per_day=5)
+    disk, limits = MemoryDisk(), KeySettings(name="laptop", budget_tokens_per_day=5)
     async with ChaosServer(*SCRIPTS) as chaos:
         async with relaying(target_on(chaos, "anthropic"), setting=setting(disk, laptop=limits)) as server:
             assert await ask(server, wire="anthropic") == 200
@@ -207,7 +210,7 @@ async def test_a_key_over_its_budget_is_told_when_it_resets_also_after_a_restart
 
 async def test_a_run_counts_for_the_key_that_starts_it_in_whatever_way() -> None:
     """P10: so nobody uses up another key's budget, or starts runs past its own."""
-    limits = KeyLimits(tokens_per_day=5)
+    limits = KeySettings(name="laptop", budget_tokens_per_day=5)
     async with (
         ChaosServer(*SCRIPTS) as chaos,
         relaying(target_on(chaos, "chat"), setting=setting(laptop=limits)) as server,
@@ -234,7 +237,7 @@ async def test_a_run_counts_for_the_key_that_starts_it_in_whatever_way() -> None
 
 
 async def test_calls_at_once_use_no_more_than_a_budget_and_the_next_follow_when_they_have_ended() -> None:
-    gate, limits = Gate(), KeyLimits(tokens_per_day=1100)
+    gate, limits = Gate(), KeySettings(name="laptop", budget_tokens_per_day=1100)
     async with (
         ChaosServer([Wait(gate), Say("ok")], after_last="repeat") as chaos,
         relaying(target_on(chaos, "chat"), setting=setting(laptop=limits)) as server,
@@ -254,7 +257,9 @@ async def test_calls_at_once_use_no_more_than_a_budget_and_the_next_follow_when_
 async def test_a_budget_is_of_one_day() -> None:
     disk, clock = MemoryDisk(), Tomorrow()
     async with ChaosServer(*SCRIPTS) as chaos:
-        limited = setting(disk, laptop=KeyLimits(usd_per_day=0.01, tokens_per_day=5))
+        limited = setting(
+            disk, laptop=KeySettings(name="laptop", budget_usd_per_day=0.01, budget_tokens_per_day=5)
+        )
         async with relaying(target_on(chaos, "chat"), setting=replace(limited, clock=clock)) as server:
             assert await ask(server) == 200
             assert await ask(server) == 429
@@ -290,7 +295,7 @@ async def test_a_key_stores_only_so_many_bytes_of_attachments_in_a_day() -> None
 async def test_limits_for_a_name_that_no_key_has_are_reported_at_the_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    limits = KeyLimits(tokens_per_day=5)
+    limits = KeySettings(name="laptop", budget_tokens_per_day=5)
     async with relaying(setting=setting(laptop=limits, lapto=limits, every=limits)):
         pass
     told = [record.getMessage() for record in caplog.records if "[[keys]]" in record.getMessage()]
@@ -299,7 +304,7 @@ async def test_limits_for_a_name_that_no_key_has_are_reported_at_the_start(
 
 
 async def test_a_key_may_make_so_many_requests_a_minute() -> None:
-    limited = setting(every=KeyLimits(requests_per_minute=2))
+    limited = setting(every=KeySettings(name="laptop", requests_per_minute=2))
     async with ChaosServer(*SCRIPTS) as chaos, relaying(target_on(chaos, "chat"), setting=limited) as server:
         assert [await ask(server) for _ in range(3)] == [200, 200, 429]
         refused = await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=AS_LAPTOP)

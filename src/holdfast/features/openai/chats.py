@@ -15,7 +15,6 @@ from holdfast.features.openai.shapes import is_task
 from holdfast.folds.entries import AskCard, Person, Text
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, output
-from holdfast.server.access.budgets import EVERY_KEY
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.client_messages import ClientInput, front_end_ids
@@ -61,8 +60,7 @@ def chat_of(request: Request, model: str, deps: RouteDeps) -> FrontEndChat | Non
     """The chat that the request is part of; None without a chat id, unless the key is `one_user`."""
     key: str = request.scope[KEY_NAME]
     user, chat_id = front_end_ids(request)
-    one_user = deps.options.one_user
-    if is_task(request) or not (chat_id or one_user.get(key, one_user.get(EVERY_KEY, False))):
+    if is_task(request) or not (chat_id or deps.budgets.of(key).one_user):
         return None
     return FrontEndChat(key, user, chat_id, model)
 

@@ -105,18 +105,9 @@ def object_store(settings: BlobStoreSettings) -> "BlobBucket | None":
     """The bucket for large blobs, if there is one; raises StoreFailed if it can't be used at all. Blocks."""
     if not settings.bucket:
         return None
-    from holdfast.features.postgres.objects import Bucket, open_objects
+    from holdfast.features.postgres.objects import open_objects
 
-    return open_objects(
-        Bucket(
-            name=settings.bucket,
-            endpoint=settings.endpoint,
-            region=settings.region,
-            prefix=settings.prefix,
-            access_key_id=str(settings.access_key_id),
-            secret_access_key=str(settings.secret_access_key),
-        )
-    )
+    return open_objects(settings)
 
 
 def capabilities_of(settings: Settings) -> tuple[str, ...]:

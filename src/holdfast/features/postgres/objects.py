@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from holdfast.config.server import BlobStoreSettings
 from holdfast.interfaces.journal import JournalError, StoreFailed, StoreUnreachable
 
 if TYPE_CHECKING:
@@ -27,23 +28,6 @@ _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
-
-
-class Bucket(Struct, frozen=True, kw_only=True):
-    """Where objects are; without keys, those of the environment or the machine's role are used."""
-
-    name: str
-    endpoint: str = ""
-    region: str = "us-east-1"
-    prefix: str = ""
-    access_key_id: str = ""
-    secret_access_key: str = ""
-
-    @property
-    def place(self) -> str:
-        """Where it is, for people."""
-        prefix = f"/{self.prefix.strip('/')}" if self.prefix.strip("/") else ""
-        return f"bucket {self.name}{prefix} at {self.endpoint or 'Amazon S3'}"
 
 
 class ObjectPatience(Struct, frozen=True, kw_only=True):
@@ -68,7 +52,7 @@ class BlobBucket:
     last such error, until a request succeeds.
     """
 
-    def __init__(self, bucket: Bucket, *, patience: ObjectPatience | None = None) -> None:
+    def __init__(self, bucket: BlobStoreSettings, *, patience: ObjectPatience | None = None) -> None:
         from obstore.exceptions import BaseError
 
         self._error_type = BaseError
@@ -160,7 +144,7 @@ def _reason(error: Exception) -> str:
     return text.partition("\n")[0].rpartition(" - ")[2].strip()
 
 
-def open_objects(bucket: Bucket, *, patience: ObjectPatience | None = None) -> BlobBucket:
+def open_objects(bucket: BlobStoreSettings, *, patience: ObjectPatience | None = None) -> BlobBucket:
     """The bucket; raises StoreFailed if its library is missing or the settings can't be used. Blocks."""
     try:
         from obstore.exceptions import BaseError
@@ -172,13 +156,13 @@ def open_objects(bucket: Bucket, *, patience: ObjectPatience | None = None) -> B
         raise StoreFailed(f"server.blob_store can't be used: {_reason(error)}") from error
 
 
-def _client(bucket: Bucket, patience: ObjectPatience) -> "S3Store":
+def _client(bucket: BlobStoreSettings, patience: ObjectPatience) -> "S3Store":
     from obstore.store import S3Store
 
     def credentials() -> "S3Credential":
         return {
-            "access_key_id": bucket.access_key_id,
-            "secret_access_key": bucket.secret_access_key,
+            "access_key_id": str(bucket.access_key_id),
+            "secret_access_key": str(bucket.secret_access_key),
             "token": None,
             "expires_at": None,
         }
@@ -206,7 +190,7 @@ def _client(bucket: Bucket, patience: ObjectPatience) -> "S3Store":
         # The library reads AWS's variables, too, and would prefer the endpoint for S3 alone.
         config |= {"endpoint": bucket.endpoint, "aws_endpoint_url_s3": bucket.endpoint}
     return S3Store(
-        bucket.name,
+        bucket.bucket,
         prefix=bucket.prefix.strip("/") or None,
         config=config,
         client_options=client,

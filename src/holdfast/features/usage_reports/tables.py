@@ -10,7 +10,6 @@ from holdfast.cli.terminal.output import echo
 from holdfast.client import Client, Refused
 from holdfast.features.usage_reports.bodies import BudgetShown, UsageFigures, UsageSummary
 from holdfast.features.usage_reports.reports import days_of, grouping, usage_summary
-from holdfast.host.server_keys import key_limits_of
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.access.auth import OPEN
 from holdfast.server.access.budgets import KeyBudgets
@@ -44,7 +43,7 @@ async def read_usage(reader: Reader, *, by: str, days: tuple[str, str]) -> Usage
         group, span = grouping(by), days_of(*days, now_ms=clock.now_ms())
     except Problem as problem:
         raise Refused(problem.status, problem.body.error) from None
-    budgets = KeyBudgets(key_limits_of(reader.settings), reader.store, clock)
+    budgets = KeyBudgets({key.name: key for key in reader.settings.keys}, reader.store, clock)
     names = [key.name for key in await reader.keys()] or [OPEN]
     return await usage_summary(reader.store, group, span, budgets=await budgets.budgets_of(names))
 

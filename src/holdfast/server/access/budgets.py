@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from holdfast.config.server import KeySettings
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
@@ -15,19 +16,6 @@ from holdfast.server.problems import Problem, too_many
 
 EVERY_KEY = "*"
 MINUTE_S = 60.0
-
-
-class KeyLimits(Struct, frozen=True, kw_only=True):
-    """The limits of one key; 0 means no limit."""
-
-    usd_per_day: float = 0.0
-    tokens_per_day: int = 0
-    requests_per_minute: int = 0
-
-    @property
-    def has_budget(self) -> bool:
-        """Whether what it uses in a day is limited."""
-        return bool(self.usd_per_day or self.tokens_per_day)
 
 
 class CallReservation(Struct, frozen=True):
@@ -45,13 +33,13 @@ class KeyBudget(Struct, frozen=True):
     """A key's budget, and its usage today."""
 
     key: str
-    limits: KeyLimits
+    limits: KeySettings
     used: UsageSum
     resets_at_ms: int
 
 
-LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
-_NO_LIMITS = KeyLimits()
+SettingsByKey: TypeAlias = Mapping[str, KeySettings]
+_NO_LIMITS = KeySettings(name="")
 _NOTHING = CallReservation(0, 0.0)
 _OTHERS_END_S = 5
 
@@ -59,14 +47,14 @@ _OTHERS_END_S = 5
 class KeyBudgets:
     """Refuses the requests of keys that have used up what they may; what they used is read from the store."""
 
-    def __init__(self, limits: LimitsByKey, index: UsageSource, clock: Clock) -> None:
+    def __init__(self, limits: SettingsByKey, index: UsageSource, clock: Clock) -> None:
         self._limits = limits
         self._index = index
         self._clock = clock
         self._spending: dict[str, list[CallReservation]] = {}  # calls in progress, by key
         self._sent_s: dict[str, deque[float]] = {}  # by key: when its requests of the last minute came
 
-    def of(self, key: str) -> KeyLimits:
+    def of(self, key: str) -> KeySettings:
         """The limits of a key."""
         return self._limits.get(key) or self._limits.get(EVERY_KEY, _NO_LIMITS)
 
@@ -126,13 +114,13 @@ class KeyBudgets:
     def _resets_at_ms(self) -> int:
         return (self._clock.now_ms() // DAY_MS + 1) * DAY_MS
 
-    def _check_budget(self, key: str, limits: KeyLimits, used: UsageSum) -> None:
+    def _check_budget(self, key: str, limits: KeySettings, used: UsageSum) -> None:
         tokens = used.input_tokens + used.output_tokens
-        if limits.usd_per_day and (used.cost_usd or 0.0) >= limits.usd_per_day:
-            spent = f"${limits.usd_per_day:.2f} for today (UTC)"
+        if limits.budget_usd_per_day and (used.cost_usd or 0.0) >= limits.budget_usd_per_day:
+            spent = f"${limits.budget_usd_per_day:.2f} for today (UTC)"
             setting = "budget_usd_per_day"
-        elif limits.tokens_per_day and tokens >= limits.tokens_per_day:
-            spent = f"{limits.tokens_per_day} tokens for today (UTC)"
+        elif limits.budget_tokens_per_day and tokens >= limits.budget_tokens_per_day:
+            spent = f"{limits.budget_tokens_per_day} tokens for today (UTC)"
             setting = "budget_tokens_per_day"
         else:
             return
@@ -164,12 +152,12 @@ class KeyBudgets:
         )
 
 
-def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[CallReservation]) -> None:
+def _check_others(key: str, limits: KeySettings, used: UsageSum, others: list[CallReservation]) -> None:
     """Refuse a call if calls in progress might use up the rest of the budget."""
     tokens = used.input_tokens + used.output_tokens + sum(one.tokens for one in others)
     usd = (used.cost_usd or 0.0) + sum(one.usd for one in others)
-    is_over = (limits.tokens_per_day and tokens >= limits.tokens_per_day) or (
-        limits.usd_per_day and usd >= limits.usd_per_day
+    is_over = (limits.budget_tokens_per_day and tokens >= limits.budget_tokens_per_day) or (
+        limits.budget_usd_per_day and usd >= limits.budget_usd_per_day
     )
     if others and is_over:
         raise Problem(
