@@ -12,6 +12,7 @@ from agent.world import World
 from fakes.telegram import FakeTelegram
 from holdfast import events as e
 from holdfast.chaos import CallTool, Say, Script, SeenRequest
+from holdfast.config.fields import Secret
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.configured import Channels, configured_channel
 from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
@@ -41,10 +42,11 @@ def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
     """A channel whose owner has the id 42."""
     usual = ChannelOptions(
         name="tg",
-        token=telegram.token,
+        kind="telegram",
+        token=Secret(telegram.token),
         base_url=telegram.url,
-        allow=frozenset({str(ME)}),
-        approvers=frozenset({str(ME)}),
+        allow=(str(ME),),
+        approvers=(str(ME),),
     )
     return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
 

@@ -169,7 +169,7 @@ async def test_a_mailbox_is_configured_and_checked_by_the_doctor() -> None:
         with closed_port() as port:
             assert (await state(smtp=f"smtp://127.0.0.1:{port}"))[1].startswith("Can't send mails")
         open_to_all = loaded(text + CHANNEL.format(**(usual | {"authserv": "none"}))).settings.channels[0]
-        assert channel_options(open_to_all).approvers == {"-"}, "no one approves if anyone can be anyone"
+        assert channel_options(open_to_all).approvers == ("-",), "no one approves if anyone can be anyone"
     for changes, said in (
         ({"address": "Agent"}, "address in lowercase"),
         ({"imap": "https://x"}, "such as imaps://"),

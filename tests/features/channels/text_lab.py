@@ -14,7 +14,8 @@ from fakes.matrix import TOKEN, FakeMatrix
 from features.channels.lab import channel
 from features.channels.mail_lab import HAS_DOVECOT, PASSWORD, FakeSmtp, dovecot
 from holdfast.chaos.gates import Notifier
-from holdfast.features.channels.deps import ChannelOptions, MailOptions
+from holdfast.config.fields import Secret
+from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.email.messages import thread_of
 from holdfast.features.channels.events import ChannelConnected
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
@@ -80,10 +81,14 @@ class BridgeSide:
         return self.fake.scripts
 
     def options(self, **fields: Any) -> ChannelOptions:
-        people = frozenset({ANN, BOB})
-        usual: dict[str, Any] = {"allow": people, "approvers": frozenset({ANN})}
+        people = (ANN, BOB)
+        usual: dict[str, Any] = {"allow": people, "approvers": (ANN,)}
         return ChannelOptions(
-            name="br", kind="bridge", token=self.fake.secret, base_url=self.fake.url, **(usual | fields)
+            name="br",
+            kind="bridge",
+            token=Secret(self.fake.secret),
+            base_url=self.fake.url,
+            **(usual | fields),
         )
 
     def chat(self, person: str) -> str:
@@ -130,16 +135,16 @@ class MailSide:
         return self.fake.scripts
 
     def options(self, **fields: Any) -> ChannelOptions:
-        people = frozenset({address(ANN), address(BOB)})
-        usual: dict[str, Any] = {"allow": people, "approvers": frozenset({address(ANN)})}
-        mail = MailOptions(
-            address=self._own,
-            login=self._own,
-            imap_url=f"imap://127.0.0.1:{self._dovecot.port}",
-            smtp_url=f"smtp://127.0.0.1:{self.fake.port}",
-            authserv_id="mx.us.example",
-        )
-        return ChannelOptions(name="mail", kind="email", token=PASSWORD, mail=mail, **(usual | fields))
+        people = (address(ANN), address(BOB))
+        usual: dict[str, Any] = {"allow": people, "approvers": (address(ANN),)}
+        mail: dict[str, Any] = {
+            "address": self._own,
+            "login": self._own,
+            "imap_url": f"imap://127.0.0.1:{self._dovecot.port}",
+            "smtp_url": f"smtp://127.0.0.1:{self.fake.port}",
+            "authserv_id": "mx.us.example",
+        }
+        return ChannelOptions(name="mail", kind="email", token=Secret(PASSWORD), **(mail | usual | fields))
 
     def chat(self, person: str) -> str:
         return f"{address(person)}/{thread_of(self._threads[person][0])}"
@@ -210,10 +215,10 @@ class MatrixSide:
         return self.fake.scripts
 
     def options(self, **fields: Any) -> ChannelOptions:
-        people = frozenset({member(ANN), member(BOB)})
-        usual: dict[str, Any] = {"allow": people, "approvers": frozenset({member(ANN)})}
+        people = (member(ANN), member(BOB))
+        usual: dict[str, Any] = {"allow": people, "approvers": (member(ANN),)}
         return ChannelOptions(
-            name="mx", kind="matrix", token=TOKEN, base_url=self.fake.url, **(usual | fields)
+            name="mx", kind="matrix", token=Secret(TOKEN), base_url=self.fake.url, **(usual | fields)
         )
 
     def chat(self, person: str) -> str:

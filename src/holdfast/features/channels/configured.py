@@ -8,18 +8,14 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holdfast import events as e
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
-from holdfast.features.channels.deps import (
-    ChannelDeps,
-    ChannelOptions,
-    ConfiguredChannel,
-    MailOptions,
-)
+from holdfast.features.channels.deps import ChannelDeps, ChannelOptions, ConfiguredChannel
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.features.channels.kinds import channel_kind, platform_module
 from holdfast.host.runtime import Runtime
@@ -28,7 +24,7 @@ from holdfast.interfaces.journal import Fence, IfSessionNew
 from holdfast.journal.retrying_append import PASSING
 from holdfast.runner.claims import RETRY_S, ClaimedLogs
 from holdfast.server.deps import RouteDeps
-from holdfast.values import CHANNEL, Budget, RunSettings, mode_named
+from holdfast.values import CHANNEL
 
 _log = logging.getLogger(__name__)
 
@@ -108,9 +104,7 @@ def configured_channels(settings: Settings) -> Mapping[str, ConfiguredChannel]:
 
 def _placed(options: ChannelOptions) -> ChannelOptions:
     """The options with the real path of the workspace. Blocks."""
-    folder = options.settings.workspace
-    settings = replace(options.settings, workspace=folder and os.path.realpath(folder))
-    return replace(options, settings=settings)
+    return replace(options, workspace=options.workspace and os.path.realpath(options.workspace))
 
 
 def configured_channel(options: ChannelOptions) -> ConfiguredChannel:
@@ -119,8 +113,8 @@ def configured_channel(options: ChannelOptions) -> ConfiguredChannel:
     calls_us = bool(options.webhook_url) or not kind.needs_webhook_url
     return ConfiguredChannel(
         options.kind,
-        options.allow,
-        options.approvers,
+        frozenset(options.allow),
+        frozenset(options.approvers),
         hook_secret=options.hook_secret if calls_us and not kind.signed_with else "",
         signing_secret=getattr(options, kind.signed_with) if calls_us and kind.signed_with else "",
         signature=kind.signature,
@@ -129,34 +123,7 @@ def configured_channel(options: ChannelOptions) -> ConfiguredChannel:
 
 def channel_options(channel: ChannelSettings) -> ChannelOptions:
     """One channel of the settings."""
-    budget = Budget(cost_usd=channel.budget_usd) if channel.budget_usd else None
-    return ChannelOptions(
-        name=channel.name,
-        kind=channel.kind,
-        token=str(channel.token),
-        app_token=str(channel.app_token),
-        signing_secret=str(channel.signing_secret),
-        base_url=channel.base_url,
-        webhook_url=channel.webhook_url,
-        allow=frozenset(channel.allow),
-        # Anyone can write any sender into a mail, so no one can approve.
-        approvers=frozenset({NO_ONE} if channel.authserv_id == "none" else channel.approvers),
-        groups=channel.groups,
-        home=channel.home,
-        mail=MailOptions(
-            address=channel.address,
-            login=channel.login or channel.address,
-            imap_url=channel.imap_url,
-            smtp_url=channel.smtp_url,
-            authserv_id=channel.authserv_id,
-        ),
-        approvals=mode_named(channel.approvals),
-        settings=RunSettings(
-            model=channel.target,
-            instructions=channel.instructions,
-            workspace=channel.workspace,
-            tools=channel.tools,
-            budget=budget,
-            offline=channel.sandbox == "offline",
-        ),
-    )
+    # Anyone can write any sender into a mail, so no one can approve.
+    approvers = (NO_ONE,) if channel.authserv_id == "none" else channel.approvers
+    fixed: dict[str, Any] = {"approvers": approvers, "login": channel.login or channel.address}
+    return ChannelOptions(**asdict(channel) | fixed)

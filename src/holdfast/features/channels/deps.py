@@ -4,12 +4,13 @@ import dataclasses
 import hmac
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from aiohttp import AsyncResolver
 from aiohttp.abc import AbstractResolver
 from msgspec import Struct, field
 
+from holdfast.config.channels import ChannelSettings
 from holdfast.decisions.hook_signatures import HookSignature
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
 from holdfast.interfaces.clock import Clock
@@ -19,9 +20,8 @@ from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.image_fetcher import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
-from holdfast.values import ApprovalMode, Budget, RunSettings
+from holdfast.values import ApprovalMode, Budget, RunSettings, mode_named
 
-Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
 
@@ -42,34 +42,27 @@ class ConfiguredChannel:
     signature: HookSignature = "slack"  # how it signs
 
 
-class MailOptions(Struct, frozen=True, kw_only=True):
-    """The account of an e-mail channel."""
+class ChannelOptions(ChannelSettings, frozen=True, kw_only=True):
+    """The settings of a channel, and what follows from them."""
 
-    address: str = ""
-    login: str = ""
-    imap_url: str = ""
-    smtp_url: str = ""
-    authserv_id: str = ""  # whose results on senders are trusted; "none": everyone is who they say they are
-
-
-class ChannelOptions(Struct, frozen=True, kw_only=True):
-    """The configuration of one channel."""
-
-    name: str
-    kind: str = "telegram"
-    token: str
-    app_token: str = ""  # Slack's second token, for its socket
-    signing_secret: str = ""  # for verifying Slack's requests, if it uses a webhook
-    base_url: str = ""
-    webhook_url: str = ""  # the public URL of this server; empty: polling or a socket instead of a webhook
-    allow: frozenset[str] = frozenset()
-    approvers: frozenset[str] = frozenset()
-    groups: Groups = "mention"
-    mail: MailOptions = field(default_factory=MailOptions)
-    settings: RunSettings = field(default_factory=RunSettings)  # of its runs
-    home: str = ""  # the chat for results that name only the channel; empty: the one that /home chose
-    approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
     file_bytes_max: int = FILE_BYTES_MAX
+
+    @property
+    def run_settings(self) -> RunSettings:
+        """Return the settings of its runs."""
+        return RunSettings(
+            model=self.target,
+            instructions=self.instructions,
+            workspace=self.workspace,
+            tools=self.tools,
+            budget=Budget(cost_usd=self.budget_usd) if self.budget_usd else None,
+            offline=self.sandbox == "offline",
+        )
+
+    @property
+    def mode(self) -> Literal["", ApprovalMode]:
+        """Return the mode of its sessions; empty for the server's."""
+        return mode_named(self.approvals)
 
     @property
     def hook_secret(self) -> str:

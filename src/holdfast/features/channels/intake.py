@@ -360,7 +360,7 @@ class ChannelIntake:
     async def _incoming(self, message: PlatformMessage) -> IncomingMessage:
         parts = [await self._part(file) for file in message.files]
         model = self._channel.state.models.get(message.chat, "")
-        settings = self._options.settings
+        settings = self._options.run_settings
         made = await self._user_command(message.text)
         if made is not None:
             message = replace(message, text=made.text)
@@ -381,7 +381,7 @@ class ChannelIntake:
         if not text.startswith(tuple(self._platform.leads)):
             return None
         name, _, rest = text[1:].partition(" ")
-        workspace = Path(self._options.settings.workspace or self._deps.workspace)
+        workspace = Path(self._options.workspace or self._deps.workspace)
         for feature in FEATURES.values():
             if feature.user_commands:
                 commands: UserCommands = feature.part(feature.user_commands)

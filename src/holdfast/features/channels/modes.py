@@ -17,12 +17,12 @@ async def apply_configured_mode(deps: ChannelDeps, options: ChannelOptions, sess
     """
     setter = f"channel {options.name}"
     session = await deps.inbox.state(session_id)
-    workspace, now_ms = options.settings.workspace, deps.clock.now_ms()
-    is_elsewhere = options.approvals in WORKSPACE_MODES and session.mode_workspace != workspace
-    is_set = session.approval_mode == options.approvals and not is_elsewhere
+    workspace, now_ms = options.workspace, deps.clock.now_ms()
+    is_elsewhere = options.mode in WORKSPACE_MODES and session.mode_workspace != workspace
+    is_set = session.approval_mode == options.mode and not is_elsewhere
     if session.mode_set_by not in {"", setter} or is_set:
         return
-    chosen = mode_set(options.approvals, at_ms=now_ms, by=setter, workspace=workspace)
+    chosen = mode_set(options.mode, at_ms=now_ms, by=setter, workspace=workspace)
     created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=options.kind, workspace=workspace)
     if not session.epoch:
         await deps.store.append(session_id, [created, chosen], when=[IfSessionNew()])
@@ -52,6 +52,6 @@ async def mode_command(  # a command has a sender, and a place
 def modes_allowed(deps: ChannelDeps, options: ChannelOptions) -> tuple[ApprovalMode, ...]:
     """The modes that an approver can set: up to `mode_max`, or to the channel's own mode."""
     most = deps.mode_max
-    if options.approvals and asks_less(options.approvals, most):
-        most = options.approvals
+    if options.mode and asks_less(options.mode, most):
+        most = options.mode
     return tuple(mode for mode in MODES if not asks_less(mode, most))

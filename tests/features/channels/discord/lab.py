@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agent.world import World
 from fakes.discord import FakeDiscord
 from features.channels.lab import LONG_S, deps_of, running
+from holdfast.config.fields import Secret
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions
 from holdfast.features.channels.state import ChannelState
@@ -24,10 +25,10 @@ def options_for(discord: FakeDiscord, **fields: object) -> ChannelOptions:
     usual = ChannelOptions(
         name="dc",
         kind="discord",
-        token=discord.token,
+        token=Secret(discord.token),
         base_url=discord.url,
-        allow=frozenset({str(ME)}),
-        approvers=frozenset({str(ME)}),
+        allow=(str(ME),),
+        approvers=(str(ME),),
     )
     return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agent.world import World
 from fakes.slack import FakeSlack
 from features.channels.lab import channel
+from holdfast.config.fields import Secret
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.features.channels.deps import ChannelOptions, ConfiguredChannel
 from holdfast.features.channels.http.webhook_endpoints import WebhookEndpoints
@@ -36,12 +37,12 @@ def options_for(slack: FakeSlack, **fields: object) -> ChannelOptions:
     usual = ChannelOptions(
         name="sl",
         kind="slack",
-        token=slack.token,
-        app_token=slack.app_token,
-        signing_secret=slack.signing_secret,
+        token=Secret(slack.token),
+        app_token=Secret(slack.app_token),
+        signing_secret=Secret(slack.signing_secret),
         base_url=slack.api_url,
-        allow=frozenset({ME}),
-        approvers=frozenset({ME}),
+        allow=(ME,),
+        approvers=(ME,),
     )
     return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
 

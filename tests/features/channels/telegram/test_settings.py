@@ -86,7 +86,7 @@ def test_the_settings_of_a_channel_reach_its_runs() -> None:
         webhook_url="https://bot.example.com",
     )
     options = channel_options(settings)
-    run = options.settings
+    run = options.run_settings
     assert (run.model, run.instructions, run.tools, run.offline) == (
         "small",
         "be brief",

@@ -45,7 +45,7 @@ async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one bot, until the block ends."""
-    async with open_discord(token=options.token, base_url=options.base_url, clock=deps.clock) as api:
+    async with open_discord(token=str(options.token), base_url=options.base_url, clock=deps.clock) as api:
         clicks, locks = Clicks(api, deps.clock), ChatLocks()
         carrier = DiscordCarrier(api, deps.supervisor, log.state.outbox, deps.store, log_id=log.log_id)
 
@@ -112,7 +112,7 @@ async def check(options: ChannelOptions) -> DoctorFinding:
     """Check it for `holdfast doctor`."""
     name, about = f"channel {options.name}", ApiRequest("GET", "/applications/@me", "GET application")
     clock = SystemClock()
-    async with open_discord(token=options.token, base_url=options.base_url, clock=clock) as api:
+    async with open_discord(token=str(options.token), base_url=options.base_url, clock=clock) as api:
         reply = await api.who_am_i()
         if isinstance(reply, DiscordResult):
             reply = await api.call(about, answer_s=CHECK_S)

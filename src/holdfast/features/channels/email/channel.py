@@ -58,18 +58,18 @@ class Mails:
 
     async def post(self, message: TextMessage) -> SendResult:
         """Send a mail."""
-        options, mail = self._options, self._options.mail
+        options = self._options
         to = address_of(message.chat.partition("/")[0])
         if not to:
             return NotAccepted(f"{message.chat[:80]!r} isn't an address")
         subject, thread = await self._subject(message), self._thread(message)
-        made = mail_for(message, own=mail.address, subject=subject, references=thread)
+        made = mail_for(message, own=options.address, subject=subject, references=thread)
         data = await asyncio.to_thread(made.as_bytes)
         return await send_mail(
-            mail_server(mail.smtp_url),
-            user=mail.login,
-            password=options.token,
-            sender=mail.address,
+            mail_server(options.smtp_url),
+            user=options.login,
+            password=str(options.token),
+            sender=options.address,
             to=to,
             message=data,
         )
@@ -88,16 +88,16 @@ class Mails:
 
     async def connect(self, accept: Accept) -> None:
         """Read mails until cancelled. Failures are logged and retried."""
-        clock, retry_s, mail = self._deps.clock, RETRY_S, self._options.mail
+        clock, retry_s, options = self._deps.clock, RETRY_S, self._options
         while True:
             try:
                 async with open_mailbox(
-                    mail_server(mail.imap_url), user=mail.login, password=self._options.token
+                    mail_server(options.imap_url), user=options.login, password=str(options.token)
                 ) as mailbox:
                     position = await self._position(mailbox)
                     while True:
                         await self._read(mailbox, position, accept)
-                        await self._log.connected(clock.now_ms(), mail.address)
+                        await self._log.connected(clock.now_ms(), options.address)
                         retry_s = RETRY_S
                         await mailbox.wait(clock)
             except MailTrouble as error:
@@ -128,10 +128,10 @@ class Mails:
         bytes_max = int(OVERHEAD * self._options.file_bytes_max)
         size = await mailbox.size(uid)
         raw = await mailbox.message(uid, bytes_max=min(size, bytes_max) or 1)
-        mail = self._options.mail
+        options = self._options
 
         def read() -> object:
-            return read_mail(raw, authserv_id=mail.authserv_id, own=mail.address, size_bytes=size)
+            return read_mail(raw, authserv_id=options.authserv_id, own=options.address, size_bytes=size)
 
         try:
             arrival = await asyncio.to_thread(read)
@@ -162,16 +162,16 @@ async def open_channel(
 
 async def check(options: ChannelOptions) -> DoctorFinding:
     """Check it for `holdfast doctor`."""
-    name, mail = f"channel {options.name}", options.mail
-    password = options.token
+    name = f"channel {options.name}"
+    password = str(options.token)
     try:
-        async with open_mailbox(mail_server(mail.imap_url), user=mail.login, password=password):
+        async with open_mailbox(mail_server(options.imap_url), user=options.login, password=password):
             pass
     except MailTrouble as error:
         return fault(name, f"Can't read mails: {error}", HINT)
-    if why := await sign_in(mail_server(mail.smtp_url), user=mail.login, password=password):
+    if why := await sign_in(mail_server(options.smtp_url), user=options.login, password=password):
         return fault(name, f"Can't send mails: {why}", "check `smtp_url`, `login` and `token`")
-    if mail.authserv_id == "none":
+    if options.authserv_id == "none":
         advice = "set `authserv_id` if your mail server checks senders"
-        return note(name, f"connected as {mail.address}; anyone can pretend to be a sender", advice)
-    return ok(name, f"connected as {mail.address}")
+        return note(name, f"connected as {options.address}; anyone can pretend to be a sender", advice)
+    return ok(name, f"connected as {options.address}")

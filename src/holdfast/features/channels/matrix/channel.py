@@ -254,7 +254,7 @@ async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one account, until the block ends."""
-    async with open_matrix(homeserver=options.base_url, token=options.token) as api:
+    async with open_matrix(homeserver=options.base_url, token=str(options.token)) as api:
         matrix = Matrix(api, deps, options, log)
 
         async def download(file: ChatFile) -> bytes | None:
@@ -271,7 +271,7 @@ async def open_channel(
 async def check(options: ChannelOptions) -> DoctorFinding:
     """Check it for `holdfast doctor`."""
     name = f"channel {options.name}"
-    async with open_matrix(homeserver=options.base_url, token=options.token) as api:
+    async with open_matrix(homeserver=options.base_url, token=str(options.token)) as api:
         reply = await api.call("GET", "account", "whoami", answer_s=CHECK_S)
     if isinstance(reply, MatrixResult):
         return ok(name, f"connected to Matrix as {reply.value.get('user_id', '')}")

@@ -32,7 +32,9 @@ async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one app, until the block ends."""
-    async with open_slack(token=options.token, app_token=options.app_token, base_url=options.base_url) as api:
+    async with open_slack(
+        token=str(options.token), app_token=str(options.app_token), base_url=options.base_url
+    ) as api:
         locks = ChatLocks()
         carrier = SlackCarrier(api, deps.supervisor, log.state.outbox, deps.store)
 
@@ -73,7 +75,7 @@ def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
 async def check(options: ChannelOptions) -> DoctorFinding:
     """The token for messages, and what makes things come in: the one for the socket, or our own address."""
     name = f"channel {options.name}"
-    token, app_token = options.token, options.app_token
+    token, app_token = str(options.token), str(options.app_token)
     async with open_slack(token=token, app_token=app_token, base_url=options.base_url) as api:
         if api.trouble:
             return fault(name, api.trouble, "`token` must start with xoxb-, and `app_token` with xapp-")

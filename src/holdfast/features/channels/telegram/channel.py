@@ -37,7 +37,7 @@ async def open_channel(
     deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
 ) -> AsyncGenerator[ChatPlatform]:
     """The platform for one bot, until the block ends."""
-    async with open_telegram(token=options.token, base_url=options.base_url) as api:
+    async with open_telegram(token=str(options.token), base_url=options.base_url) as api:
 
         async def connect(accept: Accept) -> None:
             connection = TelegramConnection(api, log, deps.clock)
@@ -73,7 +73,7 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
 async def check(options: ChannelOptions) -> DoctorFinding:
     """Check it for `holdfast doctor`."""
     name = f"channel {options.name}"
-    async with open_telegram(token=options.token, base_url=options.base_url) as api:
+    async with open_telegram(token=str(options.token), base_url=options.base_url) as api:
         reply = await api.call("getMe", answer_s=CHECK_S)
     if isinstance(reply, TelegramResult):
         bot = shaped(reply.value, Bot)
