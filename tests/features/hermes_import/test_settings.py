@@ -328,12 +328,12 @@ def test_a_telegram_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home
     assert "12345:the-bots-token" not in repr(found) + plan.text
     assert [problem.partition(":")[0] for problem in found.problems] == ["Telegram"]
     assert ["pair telegram" in step for step in found.steps] == [True]
-    assert taken(home, "", "TELEGRAM_BOT_TOKEN=changeme\n").telegram is None
+    assert taken(home, "", "TELEGRAM_BOT_TOKEN=changeme\n").channels == []
 
 
 def test_a_slack_app_becomes_a_channel_and_its_tokens_are_only_in_their_files(home: Path) -> None:
     env = "SLACK_BOT_TOKEN=xoxb-1-bots-token\nSLACK_ALLOWED_USERS=U042ABC, @ann\nGATEWAY_ALLOWED_USERS=42\n"
-    assert taken(home, "", env).slack is None
+    assert taken(home, "", env).channels == []
     found = taken(home, "", env + "SLACK_APP_TOKEN=xapp-1-apps-token\n")
     plan = plan_of(found, home.parent / "config")
     (settings,) = tomllib.loads(plan.text)["channels"]
@@ -358,7 +358,7 @@ def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home:
     assert "the.discord-token" in found.secrets
     assert "the.discord-token" not in repr(found) + plan.text
     assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 2
-    assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").discord is None
+    assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").channels == []
 
 
 CODEX_HOME = {

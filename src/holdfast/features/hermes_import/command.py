@@ -140,11 +140,10 @@ def _counted(number: int, noun: str) -> str:
 
 def _leave_bots(taken: TakenSettings, bots: dict[str, str], profile: str) -> None:
     """Leave the bots that the main configuration or another profile has: a bot answers for one of them."""
-    for kind in BOTS:
-        bot = getattr(taken, kind)
-        owner = bot and bots.setdefault(bot.token, profile)
-        if bot is not None and owner != profile:
-            setattr(taken, kind, None)
+    for channel in list(taken.channels):
+        kind, owner = channel.kind, bots.setdefault(channel.token, profile)
+        if owner != profile:
+            taken.channels.remove(channel)
             taken.environ.used -= {name for name in taken.environ if name.startswith(f"{kind.upper()}_")}
             whose = f"the profile {owner}" if owner else "the main configuration"
             taken.problems.append(
@@ -209,10 +208,9 @@ def _owner(settings: Settings) -> str:
 
 def _scopes(taken: TakenSettings, owner: str) -> list[MemoryScope]:
     """Whose memory it becomes: that of the key, and of the person's own chat."""
-    bot, scopes = taken.telegram, [user_scope(owner)]
-    if bot is not None and bot.home in bot.allow:  # so it's the chat with this person, and no group
-        scopes.append(chat_scope(f"telegram/{bot.home}"))
-    return scopes
+    # The chat with a person has that person's id; a group has another.
+    chats = [one.home for one in taken.channels if one.kind == "telegram" and one.home in one.allow]
+    return [user_scope(owner), *(chat_scope(f"telegram/{chat}") for chat in chats)]
 
 
 def _store_learned(
@@ -272,9 +270,9 @@ def _settings_lines(
         yield f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}"
     if taken.server_key:
         yield "its API server's key, so its clients keep working"
-    for kind, what in BOTS.items():
-        if (bot := getattr(taken, kind)) is not None:
-            yield f"its {what}, for {_counted(len(bot.allow), 'person')}"
+    for channel in taken.channels:
+        what = BOTS[channel.kind]
+        yield f"its {what}, for {_counted(len(channel.allow), 'person')}"
     saved = "saved" if how == "do" else "to be saved"
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",

@@ -12,12 +12,10 @@ from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
 from holdfast.config.target_secrets import is_secret_header
 from holdfast.features.hermes_import.taken import (
-    TakenDiscord,
+    ImportedChannel,
     TakenSearch,
     TakenSettings,
-    TakenSlack,
     TakenTarget,
-    TakenTelegram,
 )
 
 KEYS = "keys"
@@ -89,8 +87,9 @@ def write_private(path: Path, text: str) -> None:
 
 def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     """The plan for these settings; an empty text if there is nothing to say."""
-    channels = taken.telegram or taken.slack or taken.discord
-    if not (taken.targets or taken.server or taken.server_key or channels or taken.agent or taken.search):
+    if not (
+        taken.targets or taken.server or taken.server_key or taken.channels or taken.agent or taken.search
+    ):
         return ImportPlan(folder, "", {}, taken.files)
     keys = {name: key for target in taken.targets for name, key in _keys(target).items()}
     keys |= {file: one.headers[key] for one in taken.targets for key, file in _secret_headers(one).items()}
@@ -104,15 +103,10 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
         lines += _target(target)
     if taken.server_key:
         keys["hermes-api-server"] = taken.server_key
-    if taken.telegram is not None:
-        keys["hermes-telegram"] = taken.telegram.token
-        lines += _telegram(taken.telegram)
-    if taken.slack is not None:
-        keys |= {"hermes-slack": taken.slack.token, "hermes-slack-app": taken.slack.app_token}
-        lines += _slack(taken.slack)
-    if taken.discord is not None:
-        keys["hermes-discord"] = taken.discord.token
-        lines += _discord(taken.discord)
+    for channel in taken.channels:
+        keys[f"hermes-{channel.kind}"] = channel.token
+        keys |= {f"hermes-{channel.kind}-app": channel.app_token} if channel.app_token else {}
+        lines += _channel(channel)
     return ImportPlan(folder, "\n".join(lines) + "\n", keys, taken.files)
 
 
@@ -139,38 +133,17 @@ def _server(taken: TakenSettings) -> Iterator[str]:
         yield f'api_keys = ["file:{KEYS}/hermes-api-server"]'
 
 
-def _telegram(telegram: TakenTelegram) -> Iterator[str]:
+def _channel(channel: ImportedChannel) -> Iterator[str]:
     yield ""
     yield "[[channels]]"
-    yield 'name = "telegram"'
-    yield 'kind = "telegram"'
-    yield f'token = "file:{KEYS}/hermes-telegram"'
-    yield f"allow = {json.dumps(telegram.allow)}"
-    if telegram.home:
-        yield f"home = {_toml(telegram.home)}"
-
-
-def _slack(slack: TakenSlack) -> Iterator[str]:
-    yield ""
-    yield "[[channels]]"
-    yield 'name = "slack"'
-    yield 'kind = "slack"'
-    yield f'token = "file:{KEYS}/hermes-slack"'
-    yield f'app_token = "file:{KEYS}/hermes-slack-app"'
-    yield f"allow = {json.dumps(slack.allow)}"
-    if slack.home:
-        yield f"home = {_toml(slack.home)}"
-
-
-def _discord(discord: TakenDiscord) -> Iterator[str]:
-    yield ""
-    yield "[[channels]]"
-    yield 'name = "discord"'
-    yield 'kind = "discord"'
-    yield f'token = "file:{KEYS}/hermes-discord"'
-    yield f"allow = {json.dumps(discord.allow)}"
-    if discord.home:
-        yield f"home = {_toml(discord.home)}"
+    yield f'name = "{channel.kind}"'
+    yield f'kind = "{channel.kind}"'
+    yield f'token = "file:{KEYS}/hermes-{channel.kind}"'
+    if channel.app_token:
+        yield f'app_token = "file:{KEYS}/hermes-{channel.kind}-app"'
+    yield f"allow = {json.dumps(channel.allow)}"
+    if channel.home:
+        yield f"home = {_toml(channel.home)}"
 
 
 def _target(target: TakenTarget) -> Iterator[str]:

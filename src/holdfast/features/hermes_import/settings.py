@@ -23,12 +23,10 @@ from holdfast.features.hermes_import.home_files import read_home_text
 from holdfast.features.hermes_import.messages import json_of
 from holdfast.features.hermes_import.personas import AGENTS, IDENTITY, identity_of, personalities_in
 from holdfast.features.hermes_import.taken import (
-    TakenDiscord,
+    ImportedChannel,
     TakenSearch,
     TakenSettings,
-    TakenSlack,
     TakenTarget,
-    TakenTelegram,
     Variables,
 )
 from holdfast.features.sign_ins.providers import provider_of
@@ -145,9 +143,9 @@ def read_settings(home: Path) -> TakenSettings:
     taken.zone = _text(config.get("timezone")) or environ.get("HERMES_TIMEZONE", "")
     _patience(taken, environ)
     _server(taken, config, environ)
-    _telegram(taken, environ)
+    _bot(taken, environ, platform="Telegram")
     _slack(taken, environ)
-    _discord(taken, environ)
+    _bot(taken, environ, platform="Discord")
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
         taken.keys["mcp_servers"] = "see the next steps"
@@ -537,17 +535,21 @@ def _of_platform(table: Table) -> Table:
     return {**_table(own.get("extra")), **own}
 
 
-def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """The bot and its allow list; who may talk there isn't thereby allowed to approve here."""
-    token = environ.get("TELEGRAM_BOT_TOKEN", "").strip()
+def _bot(taken: TakenSettings, environ: Mapping[str, str], *, platform: str) -> None:
+    """Import a bot and its allow list; who may talk there isn't thereby allowed to approve here."""
+    prefix = platform.upper()
+    token = environ.get(f"{prefix}_BOT_TOKEN", "").strip()
     if not token or token.lower() in PLACEHOLDERS:
         return
-    users = _users(environ, "TELEGRAM_ALLOWED_USERS")
+    users = _users(environ, f"{prefix}_ALLOWED_USERS")
     allowed = tuple(user for user in users if user.isdecimal())
-    taken.telegram = TakenTelegram(token, allowed, environ.get("TELEGRAM_HOME_CHANNEL", ""))
+    home = environ.get(f"{prefix}_HOME_CHANNEL", "")
+    taken.channels.append(ImportedChannel(kind=platform.lower(), token=token, allow=allowed, home=home))
     if left := [user for user in users if not user.isdecimal()]:
-        taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed: only numeric ids can")
-    taken.steps.append(PAIR.format("telegram"))
+        taken.problems.append(f"{platform}: {', '.join(left)} can't be allowed: only numeric ids can")
+    if environ.get(f"{prefix}_ALLOWED_ROLES"):
+        taken.problems.append(f"{platform}: roles can't be allowed ({prefix}_ALLOWED_ROLES), only people")
+    taken.steps.append(PAIR.format(platform.lower()))
 
 
 def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
@@ -560,25 +562,13 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         return
     users = _users(environ, "SLACK_ALLOWED_USERS")
     allowed = tuple(user for user in users if _SLACK_ID.fullmatch(user))
-    taken.slack = TakenSlack(token, app_token, allowed, environ.get("SLACK_HOME_CHANNEL", ""))
+    home = environ.get("SLACK_HOME_CHANNEL", "")
+    taken.channels.append(
+        ImportedChannel(kind="slack", token=token, app_token=app_token, allow=allowed, home=home)
+    )
     if left := [user for user in users if not _SLACK_ID.fullmatch(user) and not user.isdecimal()]:
         taken.problems.append(f"Slack: {', '.join(left)} can't be allowed: only ids like U012AB3CD can")
     taken.steps.append(PAIR.format("slack"))
-
-
-def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """Import the bot and its allow list. Server roles aren't supported."""
-    token = environ.get("DISCORD_BOT_TOKEN", "").strip()
-    if not token or token.lower() in PLACEHOLDERS:
-        return
-    users = _users(environ, "DISCORD_ALLOWED_USERS")
-    allowed = tuple(user for user in users if user.isdecimal())
-    taken.discord = TakenDiscord(token, allowed, environ.get("DISCORD_HOME_CHANNEL", ""))
-    if left := [user for user in users if not user.isdecimal()]:
-        taken.problems.append(f"Discord: {', '.join(left)} can't be allowed: only numeric ids can")
-    if environ.get("DISCORD_ALLOWED_ROLES"):
-        taken.problems.append("Discord: roles can't be allowed (DISCORD_ALLOWED_ROLES), only people")
-    taken.steps.append(PAIR.format("discord"))
 
 
 def _users(environ: Mapping[str, str], name: str) -> list[str]:

@@ -29,32 +29,15 @@ class TakenTarget:
     retry: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
-@dataclass(frozen=True, slots=True)
-class TakenTelegram:
-    """A Telegram bot, the ids of those who may talk to it, and its home chat."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedChannel:
+    """A chat platform's bot, the ids of those who may talk to it, and its home chat."""
 
+    kind: str
     token: str = field(repr=False)
+    app_token: str = field(default="", repr=False)  # Slack's second token
     allow: tuple[str, ...]
-    home: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenSlack:
-    """A Slack app with its two tokens, and the ids of those who may talk to it."""
-
-    token: str = field(repr=False)
-    app_token: str = field(repr=False)
-    allow: tuple[str, ...]
-    home: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenDiscord:
-    """A Discord bot, the ids of those who may talk to it, and its home chat."""
-
-    token: str = field(repr=False)
-    allow: tuple[str, ...]
-    home: str = ""
+    home: str
 
 
 class Variables(dict[str, str]):
@@ -102,9 +85,7 @@ class TakenSettings:
     environ: Variables = field(default_factory=lambda: Variables({}), repr=False)
     keys: dict[str, str] = field(default_factory=dict[str, str])
     server_key: str = field(default="", repr=False)
-    telegram: TakenTelegram | None = None
-    slack: TakenSlack | None = None
-    discord: TakenDiscord | None = None
+    channels: list[ImportedChannel] = field(default_factory=list[ImportedChannel])
     problems: list[str] = field(default_factory=list[str])
     more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
 
@@ -112,9 +93,7 @@ class TakenSettings:
     def secrets(self) -> tuple[str, ...]:
         """All secrets that must not get into a log."""
         found = [self.server_key, *self.more_secrets]
-        found += [self.telegram.token] if self.telegram else []
-        found += [self.slack.token, self.slack.app_token] if self.slack else []
-        found += [self.discord.token] if self.discord else []
+        found += [token for channel in self.channels for token in (channel.token, channel.app_token)]
         found += [self.search.key] if self.search else []
         for target in self.targets:
             for key in (target.key, *target.more_keys):
