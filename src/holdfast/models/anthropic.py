@@ -4,7 +4,7 @@
 something follows it: the token limit can cut a call off, and its block is stopped like any other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -22,12 +22,12 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.error_bodies import find_error
+from holdfast.models.sse import FrameRun, MalformedFrame
 from holdfast.models.wire import (
     NOTHING,
     UNREADABLE,
-    StreamParser,
+    NamedEventParser,
     UnclosedItem,
     decoded,
     raw_text,
@@ -130,22 +130,17 @@ class _TextEvent(msgspec.Struct, gc=False):
     usage: None = None
 
 
-class _Named(msgspec.Struct, gc=False):
-    type: str = ""
-
-
-_EVENT = msgspec.json.Decoder(_Event)
 _TEXT = msgspec.json.Decoder(_TextEvent)
-_NAMED = msgspec.json.Decoder(_Named)
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 
-class AnthropicParser(StreamParser):
+class AnthropicParser(NamedEventParser):
     """Parses one Messages answer, streamed or in one piece."""
 
+    _event = msgspec.json.Decoder(_Event)
+
     def __init__(self) -> None:
-        self.finished = False
-        self._over = False
+        super().__init__()
         self._opened = 0
         self._blocks: dict[int, UnclosedItem | None] = {}  # None: a block that we skip
         self._text_index = -1  # the block of the last piece of text
@@ -156,7 +151,7 @@ class AnthropicParser(StreamParser):
         self._stop_detail = ""
         self._stop_sequence = ""
         self._usage: dict[str, object] = {}
-        self._steps: dict[str, Callable[[_Event, bytes], Sequence[ModelEvent]]] = {
+        self._steps = {
             "content_block_delta": self._block_delta,
             "content_block_start": self._block_start,
             "content_block_stop": self._block_stop,
@@ -165,28 +160,6 @@ class AnthropicParser(StreamParser):
             "message_stop": self._message_stop,
             "error": self._failed,
         }
-
-    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        """The events of one frame."""
-        data = frame.data
-        if self._over or not data or data[:6] == b"[DONE]":
-            return NOTHING
-        try:
-            event = decoded(_EVENT, data)
-        except MalformedFrame:
-            if frame.event == b"error":
-                self._over = True
-                return [read_error(0, data)]
-            name = decoded(_NAMED, data).type
-            if not name or name in self._steps:
-                raise
-            return [Lifecycle(name)]  # an unknown event may have any fields
-        name = event.type
-        if not name:
-            # Some gateways name an event only outside its data, or send an error with no name at all.
-            name = frame.event.decode(errors="replace") or ("error" if find_error(data) else "")
-        step = self._steps.get(name)
-        return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
 
     @override
     def text_of(self, run: FrameRun) -> TextPiece | None:
@@ -202,10 +175,6 @@ class AnthropicParser(StreamParser):
         except UNREADABLE:
             return item.more(texts, run)  # the next frame is of another kind
         return item.more(texts, run)
-
-    def end(self) -> Sequence[ModelEvent]:
-        """Nothing: on this wire, an event says that the answer is complete."""
-        return NOTHING
 
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of a whole message document."""
@@ -322,10 +291,6 @@ class AnthropicParser(StreamParser):
         detail = self._stop_detail or ("" if known else word)
         events.append(Finished(reason, detail, self._stop_sequence))
         return events
-
-    def _failed(self, _event: _Event, data: bytes) -> Sequence[ModelEvent]:
-        self._over = True
-        return [read_error(0, data)]
 
     def _release(self) -> list[ModelEvent]:
         held = self._held_call

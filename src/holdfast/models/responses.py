@@ -18,18 +18,16 @@ from holdfast.model_events import (
     Finished,
     FinishReason,
     ItemKind,
-    Lifecycle,
     ModelEvent,
     ReasoningPiece,
     TextPiece,
     TokensUsed,
 )
 from holdfast.models.error_bodies import find_error, read_error
-from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.sse import FrameRun, MalformedFrame
 from holdfast.models.wire import (
-    NOTHING,
     UNREADABLE,
-    StreamParser,
+    NamedEventParser,
     UnclosedItem,
     decoded,
     raw_text,
@@ -119,15 +117,7 @@ class ResponsesTextDelta(msgspec.Struct, gc=False):
     response: None = None
 
 
-class NamedEvent(msgspec.Struct, gc=False):
-    """An event of which only the name is known."""
-
-    type: str = ""
-
-
-EVENT = msgspec.json.Decoder(ResponsesEvent)
 TEXT = msgspec.json.Decoder(ResponsesTextDelta)
-NAMED = msgspec.json.Decoder(NamedEvent)
 RESPONSE = msgspec.json.Decoder(ResponsesResult)
 
 
@@ -162,19 +152,20 @@ class _Live(msgspec.Struct):
         return self.before + (str(self.item.came) if self.item.kind == "text" else "")
 
 
-class ResponsesParser(StreamParser):
+class ResponsesParser(NamedEventParser):
     """Parses one Responses answer, streamed or in one piece."""
 
+    _event = msgspec.json.Decoder(ResponsesEvent)
+
     def __init__(self) -> None:
-        self.finished = False
-        self._over = False
+        super().__init__()
         self._refused = False
         self._opened = 0
         self._tool_ids: set[str] = set()
         self._live: dict[int, _Live] = {}
         self._text_place = -1  # the index of the last piece of text
         self._places: dict[str, int] = {}
-        self._steps: dict[str, Callable[[ResponsesEvent, bytes], list[ModelEvent]]] = {
+        self._steps = {
             "response.output_text.delta": self._text_delta,
             "response.refusal.delta": self._refusal_delta,
             "response.reasoning_summary_text.delta": self._summary_delta,
@@ -192,28 +183,6 @@ class ResponsesParser(StreamParser):
             "response.error": self._failed,
         }
 
-    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        """The events of one frame."""
-        data = frame.data
-        if self._over or not data or data[:6] == b"[DONE]":
-            return NOTHING
-        try:
-            event = decoded(EVENT, data)
-        except MalformedFrame:
-            if frame.event == b"error":
-                self._over = True
-                return [read_error(0, data)]
-            name = decoded(NAMED, data).type
-            if not name or name in self._steps:
-                raise
-            return [Lifecycle(name)]  # an unknown event may have any fields
-        name = event.type
-        if not name:
-            # Some gateways name an event only outside its data, or send an error with no name at all.
-            name = event.type = frame.event.decode(errors="replace") or ("error" if find_error(data) else "")
-        step = self._steps.get(name)
-        return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
-
     @override
     def text_of(self, run: FrameRun) -> TextPiece | None:
         place, texts = self._text_place, list[str]()
@@ -228,10 +197,6 @@ class ResponsesParser(StreamParser):
         except UNREADABLE:
             return live.item.more(texts, run)  # the next frame is of another kind
         return live.item.more(texts, run)
-
-    def end(self) -> Sequence[ModelEvent]:
-        """Nothing: on this wire, an event says that the answer is complete."""
-        return NOTHING
 
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of a whole response document."""
@@ -335,10 +300,6 @@ class ResponsesParser(StreamParser):
             raise MalformedFrame(f"a response that is {status}")
         self.finished = True
         return events
-
-    def _failed(self, _event: ResponsesEvent, data: bytes) -> list[ModelEvent]:
-        self._over = True
-        return [read_error(0, data)]
 
     def _place(self, output_index: int | None, item_id: str) -> int:
         """The position of an item in the answer: by its index, else by its id, else the latest."""

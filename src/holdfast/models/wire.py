@@ -5,7 +5,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -32,6 +32,7 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
+from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.targets import SAMPLING, Target
 from holdfast.values import TextPart
@@ -103,6 +104,53 @@ class StreamParser(Protocol):
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of an answer that came as one JSON document."""
         ...
+
+
+class _NamedEvent(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+_NAMED = msgspec.json.Decoder(_NamedEvent)
+
+
+class NamedEventParser(StreamParser):
+    """Parses a stream whose events have names; each name has a step that reads the event."""
+
+    _event: ClassVar[msgspec.json.Decoder[Any]]
+    _steps: Mapping[str, Callable[[Any, bytes], Sequence[ModelEvent]]]
+
+    def __init__(self) -> None:
+        self.finished = False
+        self._over = False
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        data = frame.data
+        if self._over or not data or data[:6] == b"[DONE]":
+            return NOTHING
+        try:
+            event = decoded(self._event, data)
+        except MalformedFrame:
+            if frame.event == b"error":
+                return self._failed(None, data)
+            name = decoded(_NAMED, data).type
+            if not name or name in self._steps:
+                raise
+            return [Lifecycle(name)]  # an unknown event may have any fields
+        name = event.type
+        if not name:
+            # Some gateways name an event only outside its data, or send an error with no name at all.
+            name = event.type = frame.event.decode(errors="replace") or ("error" if find_error(data) else "")
+        step = self._steps.get(name)
+        return (step(event, data) if step else NOTHING) or [Lifecycle(name)]
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return NOTHING  # an event says that the answer is complete
+
+    def _failed(self, _event: object, data: bytes) -> Sequence[ModelEvent]:
+        self._over = True
+        return [read_error(0, data)]
 
 
 class MappingParser(StreamParser):
