@@ -1,6 +1,6 @@
 """Request and response bodies for runs."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -361,23 +361,23 @@ STATUS_FILTERS = (
 )
 
 
+RunStatusShown: TypeAlias = Literal[
+    "queued",
+    "running",
+    "waiting_for_approval",
+    "waiting_for_client",
+    "stopping",
+    "completed",
+    "failed",
+    "interrupted",
+    "cancelled",
+]
+
+
 class _RunHead(ResponseBody, frozen=True):
     run_id: str
     session_id: str
-    status: Annotated[
-        str,
-        one_of(
-            "queued",
-            "running",
-            "waiting_for_approval",
-            "waiting_for_client",
-            "stopping",
-            "completed",
-            "failed",
-            "interrupted",
-            "cancelled",
-        ),
-    ]
+    status: Annotated[str, one_of(*get_args(RunStatusShown))]
     created_at: float
     updated_at: float
     model: str

@@ -1,14 +1,17 @@
 """Tracks whether a request was written, because only an unwritten one can safely be resent."""
 
+import asyncio
 from types import SimpleNamespace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
 from msgspec import Struct
+from yarl import URL
 
 _T = TypeVar("_T")
 UNREADABLE: Final = "invalid response"
+CONNECT_S = 15.0
 # Timeout of an edit, which is safe to repeat.
 EDIT_ANSWER_S = 10.0
 
@@ -45,8 +48,30 @@ async def _note_written(session: aiohttp.ClientSession, context: SimpleNamespace
         context.trace_request_ctx.is_written = True
 
 
-def lost(why: str, mark: SimpleNamespace) -> Unwritten | Unanswered:
-    """Classify a request that got no response."""
+async def answer_to(
+    http: aiohttp.ClientSession,
+    method: str,
+    url: URL | str,
+    *,
+    bytes_max: int,
+    answer_s: float,
+    **content: Any,
+) -> tuple[aiohttp.ClientResponse, bytes] | Unwritten | Unanswered:
+    """Make one request, never twice; returns the response and its body, or what is certain without one.
+
+    The session needs the configuration of `tracing`.
+    """
+    mark = request_mark()
+    try:
+        async with asyncio.timeout(CONNECT_S + answer_s):
+            async with http.request(
+                method, url, **content, trace_request_ctx=mark, allow_redirects=False
+            ) as response:
+                return response, await bounded_body(response, bytes_max=bytes_max)
+    except TimeoutError:
+        why = f"no response within {answer_s:g} s"
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        why = failure_text(error)
     return Unanswered(why) if mark.is_written else Unwritten(why)
 
 

@@ -246,3 +246,13 @@ def _table(tokens: Sequence[Token]) -> str:
         for row in rows
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def trimmed(spans: Spans) -> list[Span]:
+    """Return the spans without empty ones, and without space at both ends, which platforms cut anyway."""
+    kept = [span for span in spans if span.text]
+    while kept and not kept[0].text.strip():
+        kept.pop(0)
+    while kept and not kept[-1].text.strip():
+        kept.pop()
+    return kept

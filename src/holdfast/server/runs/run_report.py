@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.runs import ApprovalShown, ClientCallShown, ClientToolsShown, QuestionShown, UsageShown
+from holdfast.api.runs import (
+    ApprovalShown,
+    ClientCallShown,
+    ClientToolsShown,
+    QuestionShown,
+    RunStatusShown,
+    UsageShown,
+)
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunFold
@@ -15,20 +21,8 @@ from holdfast.interfaces.ids import client_call_id
 
 PREVIEW_CHARS_MAX = 200
 
-RunStatus: TypeAlias = Literal[
-    "queued",
-    "running",
-    "waiting_for_approval",
-    "waiting_for_client",
-    "stopping",
-    "completed",
-    "failed",
-    "interrupted",
-    "cancelled",
-]
-
 # The status of an ended run, by outcome.
-STATUSES: Mapping[str, RunStatus] = MappingProxyType(
+STATUSES: Mapping[str, RunStatusShown] = MappingProxyType(
     {
         "completed": "completed",
         "refused": "completed",

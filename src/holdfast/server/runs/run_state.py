@@ -6,14 +6,13 @@ from msgspec.structs import asdict, replace
 
 from holdfast import events as e
 from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
-from holdfast.api.runs import RunChild, RunShown, RunState, UsageShown
+from holdfast.api.runs import RunChild, RunShown, RunState, RunStatusShown, UsageShown
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session_fold import RunFold
 from holdfast.server.runs.run_report import (
     STATUSES,
-    RunStatus,
     ask_of,
     client_calls_of,
     code_of,
@@ -100,7 +99,7 @@ def run_shown(state: RunState, **more: Any) -> RunShown:
     return RunShown(**asdict(state) | more)
 
 
-def status_of(run: Run) -> RunStatus | str:
+def status_of(run: Run) -> RunStatusShown | str:
     """The run's status as hermes clients know it."""
     return STATUSES[run.outcome] if run.outcome else run.status
 

@@ -30,7 +30,7 @@ from holdfast.features.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.features.channels.http.bodies import ChannelUpdateAccepted
 from holdfast.features.channels.http.webhook_endpoints import BadUpdate
 from holdfast.features.channels.incoming import Arrival, ChatFile, MessageDeletion, PlatformMessage
-from holdfast.features.channels.messages import bounded_body, failure_text, lost, request_mark, tracing
+from holdfast.features.channels.messages import CONNECT_S, Unanswered, Unwritten, answer_to, tracing
 from holdfast.features.channels.owner import Accept, ChatPlatform
 from holdfast.features.channels.text_platform import (
     TextCarrier,
@@ -42,7 +42,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock
 
 CHARS_MAX = 4_000
-CONNECT_S, ANSWER_S = 15.0, 60.0
+ANSWER_S = 60.0
 BEAT_S, RETRY_S = 60.0, 5.0
 BODY_BYTES_MAX = 64 * 1024
 DIALECT = text_format(chars_max=CHARS_MAX)
@@ -135,24 +135,22 @@ class Bridge:
         body = msgspec.json.encode({"id": id_} | content)
         signature = b64encode(hmac.digest(self._key, f"{id_}.{at}.".encode() + body, "sha256")).decode()
         headers = {"webhook-id": id_, "webhook-timestamp": at, "webhook-signature": f"v1,{signature}"}
-        written = request_mark()
-        try:
-            async with asyncio.timeout(CONNECT_S + ANSWER_S):
-                async with self._http.post(
-                    self._url,
-                    data=body,
-                    headers=headers | {"Content-Type": "application/json"},
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                ) as response:
-                    answer = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            unanswered = lost(f"no response within {ANSWER_S:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            unanswered = lost(failure_text(error), written)
-        else:
-            return result_of(response.status, answer, retry_after=response.headers.get("Retry-After", ""))
-        return MayHaveArrived(unanswered.why) if written.is_written else DidNotArrive(unanswered.why)
+        answer = await answer_to(
+            self._http,
+            "POST",
+            self._url,
+            data=body,
+            headers=headers | {"Content-Type": "application/json"},
+            bytes_max=BODY_BYTES_MAX,
+            answer_s=ANSWER_S,
+        )
+        match answer:
+            case Unwritten(why=why):
+                return DidNotArrive(why)
+            case Unanswered(why=why):
+                return MayHaveArrived(why)
+            case response, data:
+                return result_of(response.status, data, retry_after=response.headers.get("Retry-After", ""))
 
 
 def result_of(status: int, body: bytes, *, retry_after: str = "") -> SendResult:

@@ -21,13 +21,11 @@ from yarl import URL
 from holdfast import __version__
 from holdfast.features.channels.files_out import UPLOAD_S, FileContent
 from holdfast.features.channels.messages import (
+    CONNECT_S,
     UNREADABLE,
     Unanswered,
     Unwritten,
-    bounded_body,
-    failure_text,
-    lost,
-    request_mark,
+    answer_to,
     shaped,
     tracing,
 )
@@ -73,7 +71,6 @@ VERSION = 10
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 GATEWAY_HOST = "discord.gg"
 USER_AGENT = f"DiscordBot (holdfast, {__version__})"  # in the form that Discord asks for
-CONNECT_S = 15.0
 ANSWER_S = 60.0
 BODY_BYTES_MAX = 8 * 1024 * 1024
 NO_CONTENT = 204
@@ -161,22 +158,18 @@ class DiscordApi:
     ) -> DiscordReply:
         if (wait_s := self.gates.wait_s(request.route, request.place)) > 0:
             return DiscordFailure(TOO_MANY_REQUESTS, 0, "held back by a rate limit", wait_s)
-        written = request_mark()
-        try:
-            async with asyncio.timeout(CONNECT_S + answer_s):
-                async with self.session.request(
-                    request.method,
-                    self._base + request.path,
-                    **content,
-                    headers={"Authorization": f"Bot {self.token}", "User-Agent": USER_AGENT},
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                ) as response:
-                    data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            return lost(f"no response within {answer_s:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_text(error), written)
+        answer = await answer_to(
+            self.session,
+            request.method,
+            self._base + request.path,
+            **content,
+            headers={"Authorization": f"Bot {self.token}", "User-Agent": USER_AGENT},
+            bytes_max=BODY_BYTES_MAX,
+            answer_s=answer_s,
+        )
+        if not isinstance(answer, tuple):
+            return answer
+        response, data = answer
         self.gates.note(request.route, request.place, response.headers)
         reply = _reply(response, data)
         if isinstance(reply, DiscordFailure) and reply.retry_after_s is not None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from holdfast.features.channels.rich_text import Span, Spans, TextStyle, TextStyles, rich_text, split
+from holdfast.features.channels.rich_text import Span, Spans, TextStyle, TextStyles, rich_text, split, trimmed
 
 UNITS_MAX = 2_000  # of the text with its markup
 ROOM_FOR_MARKS = 40  # kept free, so that a message can still be marked
@@ -122,7 +122,7 @@ def _safe_address(address: str) -> str:
 def _rendered(spans: Spans) -> str:
     """Spans as markdown; styles that neighbours share stay open between them."""
     writer = _Writer()
-    for span in _trimmed(spans):
+    for span in trimmed(spans):
         writer.write(span)
     return writer.finished()
 
@@ -213,16 +213,6 @@ def _escaped_in(text: str, styles: TextStyles) -> str:
     if any(style.name == "link" for style in styles):
         return _plain_escaped(text.replace("\n", " ")).replace("://", "\\://")
     return _escaped(text)
-
-
-def _trimmed(spans: Spans) -> list[Span]:
-    """Without empty spans, and without space at both ends, which Discord cuts anyway."""
-    kept = [span for span in spans if span.text]
-    while kept and not kept[0].text.strip():
-        kept.pop(0)
-    while kept and not kept[-1].text.strip():
-        kept.pop()
-    return kept
 
 
 def _shown(styles: TextStyles) -> TextStyles:

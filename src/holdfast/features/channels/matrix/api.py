@@ -11,17 +11,16 @@ from msgspec import Struct
 from yarl import URL
 
 from holdfast.features.channels.messages import (
+    CONNECT_S,
     UNREADABLE,
     Unanswered,
     Unwritten,
+    answer_to,
     bounded_body,
-    failure_text,
-    lost,
-    request_mark,
     tracing,
 )
 
-CONNECT_S, ANSWER_S, UPLOAD_S = 15.0, 60.0, 180.0
+ANSWER_S, UPLOAD_S = 60.0, 180.0
 BODY_BYTES_MAX = 32 * 1024 * 1024
 SERVER_ERRORS = 500
 CLIENT = "/_matrix/client/v3"
@@ -99,22 +98,13 @@ class MatrixApi:
     async def _request(
         self, method: str, url: URL, data: bytes | None, *, kind: str, answer_s: float
     ) -> MatrixReply:
-        written = request_mark()
-        try:
-            async with asyncio.timeout(CONNECT_S + answer_s):
-                async with self._http.request(
-                    method,
-                    url,
-                    data=data,
-                    headers=self._headers | ({"Content-Type": kind} if data is not None else {}),
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                ) as response:
-                    body = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            return lost(f"no response within {answer_s:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_text(error), written)
+        headers = self._headers | ({"Content-Type": kind} if data is not None else {})
+        answer = await answer_to(
+            self._http, method, url, data=data, headers=headers, bytes_max=BODY_BYTES_MAX, answer_s=answer_s
+        )
+        if not isinstance(answer, tuple):
+            return answer
+        response, body = answer
         return await asyncio.to_thread(_reply, response.status, body)
 
 

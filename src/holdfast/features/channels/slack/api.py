@@ -13,19 +13,17 @@ from yarl import URL
 
 from holdfast.features.channels.files_out import UPLOAD_S
 from holdfast.features.channels.messages import (
+    CONNECT_S,
     Unanswered,
     Unwritten,
+    answer_to,
     bounded_body,
-    failure_text,
-    lost,
-    request_mark,
     shaped,
     tracing,
 )
 
 BASE_URL = "https://slack.com/api/"
 FILES_HOST = "files.slack.com"
-CONNECT_S = 15.0
 ANSWER_S = 30.0
 BODY_BYTES_MAX = 16 * 1024 * 1024  # of an answer, and of what a socket tells at once
 TOO_MANY_REQUESTS = 429
@@ -86,48 +84,41 @@ class SlackApi:
     async def _call(
         self, method: str, arguments: Mapping[str, Any], *, token: str, answer_s: float
     ) -> SlackReply:
-        written = request_mark()
         # Slack reads the arguments of most methods that only look from forms alone.
         form: Form = "json" if method.startswith("chat.") else "form"
         body: dict[str, Any] = (
             {"json": dict(arguments)} if form == "json" else {"data": _form_fields(arguments)}
         )
-        try:
-            async with asyncio.timeout(CONNECT_S + answer_s):
-                async with self._session.post(
-                    self._base.join(URL(method)),
-                    headers={"Authorization": f"Bearer {token}"},
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                    **body,
-                ) as response:
-                    data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            return lost(f"no response within {answer_s:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_text(error), written)
+        answer = await answer_to(
+            self._session,
+            "POST",
+            self._base.join(URL(method)),
+            headers={"Authorization": f"Bearer {token}"},
+            **body,
+            bytes_max=BODY_BYTES_MAX,
+            answer_s=answer_s,
+        )
+        if not isinstance(answer, tuple):
+            return answer
+        response, data = answer
         return _reply(response.status, response.headers, data)
 
     async def upload(self, address: str, data: bytes) -> SlackReply:
         """Upload a file to the URL from Slack. It isn't visible yet."""
         if not self.is_ours(address):
             return SlackFailure("the upload URL isn't Slack's")
-        written = request_mark()
-        try:
-            async with asyncio.timeout(CONNECT_S + UPLOAD_S):
-                async with self._session.post(
-                    address,
-                    data=BytesIO(data),
-                    headers={"Content-Type": "application/octet-stream"},
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                ) as response:
-                    await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            return lost(f"no response within {UPLOAD_S:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_text(error), written)
-        match response.status:
+        answer = await answer_to(
+            self._session,
+            "POST",
+            address,
+            data=BytesIO(data),
+            headers={"Content-Type": "application/octet-stream"},
+            bytes_max=BODY_BYTES_MAX,
+            answer_s=UPLOAD_S,
+        )
+        if not isinstance(answer, tuple):
+            return answer
+        match answer[0].status:
             case 200:
                 return SlackDone({})
             case status if status == TOO_MANY_REQUESTS or status >= SERVER_ERRORS:

@@ -16,18 +16,15 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.features.channels.messages import (
+    CONNECT_S,
     Unanswered,
     Unwritten,
-    bounded_body,
-    failure_text,
-    lost,
-    request_mark,
+    answer_to,
     shaped,
     tracing,
 )
 
 BASE_URL = "https://api.telegram.org"
-CONNECT_S = 15.0
 ANSWER_S = 60.0
 UPLOAD_S = 180.0
 BODY_BYTES_MAX = 16 * 1024 * 1024
@@ -88,20 +85,13 @@ class TelegramApi:
         return await self._post(method, {"data": form}, answer_s=UPLOAD_S)
 
     async def _post(self, method: str, content: Mapping[str, Any], *, answer_s: float) -> TelegramReply:
-        written = request_mark()
-        try:
-            async with asyncio.timeout(CONNECT_S + answer_s):
-                async with self._session.post(
-                    f"{self._base}/bot{self._token}/{method}",
-                    **content,
-                    trace_request_ctx=written,
-                    allow_redirects=False,
-                ) as response:
-                    body = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
-        except TimeoutError:
-            return lost(f"no response within {answer_s:g} s", written)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return lost(failure_text(error), written)
+        url = f"{self._base}/bot{self._token}/{method}"
+        answer = await answer_to(
+            self._session, "POST", url, **content, bytes_max=BODY_BYTES_MAX, answer_s=answer_s
+        )
+        if not isinstance(answer, tuple):
+            return answer
+        response, body = answer
         return _reply(response.status, body)
 
     async def download(self, path: str, *, bytes_max: int, answer_s: float = ANSWER_S) -> bytes | None:

@@ -4,7 +4,15 @@ import re
 from html import escape, unescape
 from typing import Final
 
-from holdfast.features.channels.rich_text import Span, Spans, TextStyle, TextStyles, plain, rich_text, split
+from holdfast.features.channels.rich_text import (
+    Spans,
+    TextStyle,
+    TextStyles,
+    plain,
+    rich_text,
+    split,
+    trimmed,
+)
 
 UNITS_MAX = 4096  # of the text that people see
 ROOM_FOR_MARKS = 96  # kept free, so that a message can still be marked
@@ -56,7 +64,7 @@ def _rendered(spans: Spans) -> str:
     """Spans as HTML; styles that neighbours share stay open between them."""
     pieces: list[str] = []
     open_styles: TextStyles = ()
-    for span in _trimmed(spans):
+    for span in trimmed(spans):
         styles = _shown(span.styles)
         kept = _shared(open_styles, styles)
         pieces += [_close(style) for style in reversed(open_styles[kept:])]
@@ -65,16 +73,6 @@ def _rendered(spans: Spans) -> str:
         open_styles = styles
     pieces += [_close(style) for style in reversed(open_styles)]
     return "".join(pieces)
-
-
-def _trimmed(spans: Spans) -> list[Span]:
-    """Without empty spans, and without space at both ends, which Telegram cuts anyway."""
-    kept = [span for span in spans if span.text]
-    while kept and not kept[0].text.strip():
-        kept.pop(0)
-    while kept and not kept[-1].text.strip():
-        kept.pop()
-    return kept
 
 
 def _shown(styles: TextStyles) -> TextStyles:
