@@ -432,6 +432,13 @@ class Inbox:
         when = [IfAskOpen(answered.client_tools_id, answered.at_ms)]
         return isinstance(await self._append(session_id, [answered], when=when), Appended)
 
+    async def edit(self, session_id: str, message_id: str, text: str) -> SessionMessage | None:
+        """Replace the text of a waiting message, not its files; None if it's unknown or no longer waits."""
+        known = (await self.state(session_id)).inbox.messages.get(message_id)
+        parts = () if known is None else known.parts
+        edited = e.MessageEdited(at_ms=self._clock.now_ms(), message_id=message_id, text=text, parts=parts)
+        return await self.change_message(session_id, edited)
+
     async def change_message(
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> SessionMessage | None:

@@ -251,10 +251,8 @@ class ChannelIntake:
             says = EDIT_OF_OTHER if is_used else ""
             await self._record(message, "ignored", says=says, why="not a queued message")
             return
-        edited = e.MessageEdited(
-            at_ms=self._deps.clock.now_ms(), message_id=known.message_id, text=self._text_of(message)
-        )
-        changed = await self._deps.inbox.change_message(known.session_id, edited)
+        text = self._text_of(message)
+        changed = await self._deps.inbox.edit(known.session_id, known.message_id, text)
         if changed is None:
             await self._record(message, "ignored", says=TOO_LATE_TO_EDIT, why="too late")
         else:

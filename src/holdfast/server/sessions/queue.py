@@ -40,10 +40,8 @@ class QueueRoutes:
                 raise bad_request(
                     "'text' is empty. To drop the message, remove it from the queue", param="text"
                 )
-            edited = e.MessageEdited(
-                at_ms=now_ms, message_id=message.message_id, text=wanted.text, parts=message.parts
-            )
-            await self._apply(session_id, edited)
+            if await deps.inbox.edit(session_id, message.message_id, wanted.text) is None:
+                raise _not_waiting()
         if wanted.position is not None:
             position = min(max(0, wanted.position), POSITION_MAX)
             moved = e.MessageMoved(at_ms=now_ms, message_id=message.message_id, position=position)
@@ -99,9 +97,7 @@ class QueueRoutes:
             )
         return found
 
-    async def _apply(
-        self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
-    ) -> None:
+    async def _apply(self, session_id: str, change: e.MessageMoved | e.MessageRemoved) -> None:
         if await self._deps.inbox.change_message(session_id, change) is None:
             raise _not_waiting()
 

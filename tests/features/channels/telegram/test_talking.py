@@ -94,6 +94,30 @@ async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_
         assert not state.awaited
 
 
+async def test_an_edited_message_keeps_its_file() -> None:
+    gate = Gate()
+
+    def script(_: SeenRequest) -> Script:
+        return [Say("ok")] if gate.is_open else [Say("x"), Wait(gate)]
+
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer(choose=script) as chaos,
+        process(chaos) as world,
+        channel(world, options_for(telegram)),
+    ):
+        telegram.world.say(ME, "work")
+        await gate.reached()
+        sent = telegram.world.send_file(ME, b"text", name="notes.txt", caption="read this")
+        await world.until(LOG, ChannelUpdateLogged, times=2)
+        telegram.world.edit(ME, sent["message_id"], "read that")
+        (session_id,) = (await state_of(world)).chats
+        edited = [one.event for one in await world.until(session_id, e.MessageEdited)][-1]
+        gate.open()
+        assert isinstance(edited, e.MessageEdited)
+        assert (edited.text, [type(part) for part in edited.parts]) == ("read that", [FilePart])
+
+
 async def test_no_message_passes_an_earlier_one_of_its_chat_that_waits_for_its_own_run() -> None:
     """Of four messages that come as a run starts, the model reads the first first and the last last."""
     gates = {"hold": Gate(), "1": Gate()}
