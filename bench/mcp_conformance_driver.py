@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
 
-from holdfast.config.mcp_servers import McpOAuthConfig, McpServerConfig
+from holdfast.config.fields import Secret
+from holdfast.config.mcp_servers import McpServerConfig
+from holdfast.config.settings import McpOAuthSettings
 from holdfast.features.mcp_client.process import McpPatience
 from holdfast.features.mcp_client.server import ServerPlace
 from holdfast.features.mcp_client.servers import McpServers
@@ -80,9 +82,9 @@ class DriverCall:
 
 def config_for(url: str, context: dict[str, str]) -> McpServerConfig:
     """The server as the configuration would describe it."""
-    oauth = McpOAuthConfig(
+    oauth = McpOAuthSettings(
         client_id=context.get("client_id", ""),
-        client_secret=context.get("client_secret", ""),
+        client_secret=Secret(context.get("client_secret", "")),
         client_metadata_url=METADATA_URL,
     )
     return McpServerConfig(name="kit", url=url, oauth=oauth, patience_s=20.0)

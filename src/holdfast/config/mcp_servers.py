@@ -18,18 +18,6 @@ class BadMcpServer(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpOAuthConfig:
-    """The configured part of a sign-in; everything else is discovered."""
-
-    client_id: str = ""
-    client_secret: str = field(default="", repr=False)
-    client_metadata_url: str = ""
-    scope: str = ""
-    issuer: str = ""  # the only one that gets the client_secret; empty: whichever the server names
-    redirect_port: int = 0  # any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
     """A server that is either started (`command`) or called (`url`); raises BadMcpServer.
 
@@ -43,7 +31,7 @@ class McpServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""  # empty is our own
     transport: Literal["auto", "http", "sse"] = "auto"
-    oauth: McpOAuthConfig | None = None
+    oauth: McpOAuthSettings | None = None  # None: everything is discovered
     roots: Literal["off", "workspace"] = "off"
     access: ServerAccess | None = field(default_factory=ServerAccess)  # None: it runs without a sandbox
     patience_s: float = 180.0
@@ -92,22 +80,9 @@ def mcp_config(server: McpServerSettings) -> McpServerConfig:
         env={name: str(value) for name, value in server.env.items()},
         headers={name: str(value) for name, value in server.headers.items()},
         transport=server.transport,
-        oauth=_oauth(server.oauth),
+        oauth=server.oauth if server.oauth != McpOAuthSettings() else None,
         roots=server.roots,
         access=_access(server.sandbox),
-    )
-
-
-def _oauth(oauth: McpOAuthSettings) -> McpOAuthConfig | None:
-    if oauth == McpOAuthSettings():
-        return None
-    return McpOAuthConfig(
-        client_id=oauth.client_id,
-        client_secret=str(oauth.client_secret),
-        client_metadata_url=oauth.client_metadata_url,
-        issuer=oauth.issuer,
-        scope=oauth.scope,
-        redirect_port=oauth.redirect_port,
     )
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from features.mcp_client.locked import Locked, Visitor, kept, locked, place
 from features.mcp_client.scene import ENVIRONMENT, QUICK, McpCall, run
-from holdfast.config.mcp_servers import McpOAuthConfig, McpServerConfig
+from holdfast.config.fields import Secret
+from holdfast.config.mcp_servers import McpServerConfig
+from holdfast.config.settings import McpOAuthSettings
 from holdfast.features.mcp_client.http import SignInFailed
 from holdfast.features.mcp_client.servers import McpServers
 from holdfast.features.mcp_client.sign_in import read_redirect, sign_in
@@ -134,11 +136,11 @@ async def test_an_answer_of_another_sign_in_or_issuer_is_refused(tmp_path: Path)
 
 async def test_a_client_secret_goes_to_its_issuer_alone(tmp_path: Path) -> None:
     async with locked(Locked()) as at:
-        secret = f"a-secret-of-{tmp_path.name}"
-        own = McpOAuthConfig(client_id="mine", client_secret=secret, issuer="https://my.example.com")
+        secret = Secret(f"a-secret-of-{tmp_path.name}")
+        own = McpOAuthSettings(client_id="mine", client_secret=secret, issuer="https://my.example.com")
         await signed_in(at, tmp_path, oauth=own)
         assert at.grants[0]["client_id"] == ["client-1"]  # it registered instead
-        own = McpOAuthConfig(client_id="mine", client_secret=secret, issuer=at.origin)
+        own = McpOAuthSettings(client_id="mine", client_secret=secret, issuer=at.origin)
         await signed_in(at, tmp_path / "b", oauth=own)
         assert at.grants[1]["client_id"] == ["mine"]
 

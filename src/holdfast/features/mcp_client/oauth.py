@@ -34,7 +34,8 @@ from msgspec.structs import replace
 from pydantic import AnyUrl, BaseModel, ValidationError
 from typing_extensions import override
 
-from holdfast.config.mcp_servers import McpOAuthConfig, McpServerConfig
+from holdfast.config.mcp_servers import McpServerConfig
+from holdfast.config.settings import McpOAuthSettings
 from holdfast.features.mcp_client.sign_in_addresses import SignInAddresses
 from holdfast.journal.safe_files import write_whole
 from holdfast.redaction import Redactor
@@ -137,7 +138,7 @@ class _Storage(Struct):
     """The SDK's token storage, in our file. `provider` is set before use."""
 
     file: SignInFile
-    config: McpOAuthConfig
+    config: McpOAuthSettings
     redirect_uri: str
     provider: "_FileAuth | None" = None
 
@@ -192,7 +193,7 @@ class _Storage(Struct):
         method = "client_secret_basic" if self.config.client_secret else "none"
         return OAuthClientInformationFull(
             client_id=self.config.client_id,
-            client_secret=self.config.client_secret or None,
+            client_secret=str(self.config.client_secret) or None,
             token_endpoint_auth_method=method,
             redirect_uris=[AnyUrl(self.redirect_uri)] if self.redirect_uri else None,
             issuer=self.config.issuer or None,
@@ -203,7 +204,7 @@ class _FileAuth(OAuthClientProvider):
     """The SDK's provider with its state in our file."""
 
     def __init__(self, config: McpServerConfig, file: SignInFile, *, person: SigningPerson | None) -> None:
-        wanted = config.oauth or McpOAuthConfig()
+        wanted = config.oauth or McpOAuthSettings()
         redirect_uri = person.redirect_uri if person else ""
         self.storage = _Storage(file, wanted, redirect_uri)
         super().__init__(
