@@ -52,7 +52,8 @@ WITHIN_S = 60.0
 async def example_server() -> AsyncGenerator[str]:
     """The transport with the examples behind it, on a loopback port that needs no key."""
     options, streams, clock, store = ServerOptions(), Streams(), SystemClock(), MemoryStore(NO_SECRETS)
-    routes = McpRoutes(ExampleService(), streams, options.limits)
+    # It has what the transport calls.
+    routes = McpRoutes(ExampleService(), streams, options.limits)  # pyright: ignore[reportArgumentType]
     operations = [one for one in OPERATIONS if one.endpoint.startswith("mcp.")]
     router = Router(api_routes(operations, {"mcp.post": routes.post, "mcp.get": routes.get}))
     keys = KeyRing(options.keys, AddedKeys(store, clock))

@@ -283,7 +283,7 @@ async def test_a_suspect_says_for_what_it_waits_and_at_which_place() -> None:
     await in_crashes(disk, "a", "b", "c")
     async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
         await chaos.seen.until_body(1)
-        turns = [world.supervisor.queue_position(f"run_{name}") for name in ("a", "b", "c")]
+        turns = [world.supervisor.resources.queue_position(f"run_{name}") for name in ("a", "b", "c")]
         assert sorted(turn.position for turn in turns if turn) == [1, 2]
         assert all("crashed 2 times in a row" in turn.why for turn in turns if turn)
         waiting = next(name for name, turn in zip("abc", turns, strict=True) if turn and turn.position == 1)
@@ -294,7 +294,11 @@ async def test_a_suspect_says_for_what_it_waits_and_at_which_place() -> None:
         assert await world.inbox.stop(waiting, f"run_{waiting}")
         assert ending(await world.until(waiting, e.RunEnded)).outcome == "cancelled"
         assert (
-            sum(world.supervisor.queue_position(f"run_{name}") is not None for name in ("a", "b", "c")) == 1
+            sum(
+                world.supervisor.resources.queue_position(f"run_{name}") is not None
+                for name in ("a", "b", "c")
+            )
+            == 1
         )
 
 
@@ -309,9 +313,9 @@ async def test_a_suspect_that_completed_something_since_the_crash_goes_on_beside
     await in_crashes(disk, "a", "b", since=done)
     async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
         await chaos.seen.until_body(3)
-        assert [world.supervisor.queue_position(f"run_{name}") for name in ("a", "b", "suspect")] == [
-            None
-        ] * 3
+        assert [
+            world.supervisor.resources.queue_position(f"run_{name}") for name in ("a", "b", "suspect")
+        ] == [None] * 3
 
 
 async def test_one_suspect_that_never_completes_anything_keeps_the_others_waiting_for_a_while_only() -> None:
@@ -392,13 +396,13 @@ async def test_a_log_counts_as_soon_as_it_is_read() -> None:
         while world.supervisor.owner("short") is not None:  # noqa: ASYNC110  # it goes by itself, and rings no bell
             await asyncio.sleep(0)
         await world.supervisor.view("short")
-        assert world.supervisor.known_view("short") is not None
+        assert world.supervisor.resources.folds.known("short") is not None
         await world.supervisor.view("long")
         gc.collect()  # the owner that is gone still knows it
-        assert world.supervisor.known_view("short") is None
-        assert world.supervisor.known_view("long") is not None
+        assert world.supervisor.resources.folds.known("short") is None
+        assert world.supervisor.resources.folds.known("long") is not None
         await world.supervisor.view("short")
-        assert world.supervisor.known_view("long") is None
+        assert world.supervisor.resources.folds.known("long") is None
 
 
 async def test_a_start_that_fails_leaves_no_task_behind() -> None:
@@ -485,5 +489,8 @@ async def test_a_run_in_a_session_that_is_at_work_takes_one_place_and_no_more() 
         for nth in range(3):
             await world.until(f"s{nth}", e.RunEnded, times=10)
         with ExitStack() as places:
-            held = [places.enter_context(world.supervisor.reserved_place(waiting_max=3)) for _ in range(6)]
+            held = [
+                places.enter_context(world.supervisor.resources.slots.reserve(waiting_max=3))
+                for _ in range(6)
+            ]
         assert held == [True] * 5 + [False]

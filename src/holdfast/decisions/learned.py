@@ -52,11 +52,6 @@ def usual_s(learned: Learned, input_tokens: int) -> float | None:
     return p95_s(learned, input_tokens) if is_known else None
 
 
-def dump_learned(learned: Learned) -> bytes:
-    """The times as a note."""
-    return msgspec.json.encode(learned)
-
-
 def load_learned(raw: bytes) -> Learned:
     """The times from a note; an unreadable one only costs what was learned."""
     try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -36,7 +37,6 @@ from holdfast.decisions.gates import (
 from holdfast.decisions.learned import (
     Learned,
     address_in,
-    dump_learned,
     learn,
     learned_note,
     load_learned,
@@ -380,7 +380,7 @@ class TargetStates:
         if not self.has_answered(target):
             self._answered.add(address_of(target.base_url))
             key = learned_note(target)
-            await self._store(key, lambda: dump_learned(self._learned.get(key, Learned())))
+            await self._store(key, lambda: msgspec.json.encode(self._learned.get(key, Learned())))
 
     async def answered(self, target: Target) -> None:
         """Note that an attempt succeeded; if it passed a closed gate, the gate opens."""
@@ -407,7 +407,7 @@ class TargetStates:
         now_s = p95_s(learned, input_tokens) or 0.0
         if abs(now_s - self._saved_p95_s.get(key, 0.0)) > max(P95_CHANGE_MIN * now_s, P95_CHANGE_MIN_S):
             self._saved_p95_s[key] = now_s
-            await self._store(key, lambda: dump_learned(self._learned[key]), again=learn_it)
+            await self._store(key, lambda: msgspec.json.encode(self._learned[key]), again=learn_it)
 
     def learned_p95_s(self, target: Target, input_tokens: int) -> float | None:
         """The target's recent p95 for requests of this size, if known."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from types import TracebackType
@@ -30,7 +30,7 @@ from holdfast.racing import is_about
 from holdfast.runner.claims import ELSEWHERE, SESSIONS_LOOK_S, LogOwners, SessionClaims
 from holdfast.runner.crash_history import CrashHistory, SuspectTurns
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared import QueuePosition, RunnerShared
+from holdfast.runner.shared import RunnerShared
 from holdfast.runner.slots import Slots
 from holdfast.runner.titles import Titles
 from holdfast.supervision import LoopLag
@@ -67,7 +67,7 @@ class Supervisor:
         self.deps = deps
         self._limits = limits or RunnerLimits()
         slots = Slots(self._limits.runs_max)
-        self._shared = RunnerShared(
+        self.resources = RunnerShared(
             slots,
             SuspectTurns(deps.store, deps.clock, alone_s=self._limits.suspect_alone_s),
             suspect_alone_s=self._limits.suspect_alone_s,
@@ -79,7 +79,6 @@ class Supervisor:
         self._owners: dict[str, SessionOwner] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
         self._elsewhere: set[str] = set()  # sessions whose run something else in this process executes
-        self._shared_folds = self._shared.folds
         self._titles = Titles(deps)
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
@@ -125,7 +124,7 @@ class Supervisor:
     async def _record_clean_shutdown(self) -> None:
         """Record that this was no crash, so that no run is suspected of one."""
         try:
-            await self._shared.crash_history.end(self.deps.store)
+            await self.resources.crash_history.end(self.deps.store)
         except JournalError as error:
             _log.info("the next start will treat this shutdown as a crash: %s", error)
 
@@ -164,7 +163,7 @@ class Supervisor:
     async def lacking(self, session_id: str) -> tuple[str, ...]:
         """Return why no running node can continue the session's runs; empty if one can."""
         store = self.deps.store
-        if needs := self._shared.absent_features.get(session_id):
+        if needs := self.resources.absent_features.get(session_id):
             return (needs,)
         if not store.node.offers:
             return ()
@@ -177,16 +176,12 @@ class Supervisor:
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""
         if self.owner(session_id) is None:
-            view = await self._shared_folds.current(self.deps.store, session_id)
+            view = await self.resources.folds.current(self.deps.store, session_id)
         else:
-            view = self._shared_folds.of(session_id)
+            view = self.resources.folds.of(session_id)
         await view.catch_up(self.deps.store, session_id)
-        self._shared_folds.count(session_id)
+        self.resources.folds.count(session_id)
         return view
-
-    def known_view(self, session_id: str) -> SharedFold | None:
-        """The session's shared fold as far as it was read, if there is one."""
-        return self._shared_folds.known(session_id)
 
     def is_busy(self, session_id: str) -> bool:
         """Whether something in this process works on the session."""
@@ -203,10 +198,6 @@ class Supervisor:
             if session_id in self._wanted:
                 self.wake(session_id, self._wanted[session_id])
 
-    def forget(self, session_id: str) -> None:
-        """Drop the fold of a purged session."""
-        self._shared_folds.forget(session_id)
-
     @property
     def active(self) -> int:
         """How many sessions have something to run."""
@@ -215,21 +206,13 @@ class Supervisor:
     @property
     def waiting(self) -> int:
         """How many of them wait for a slot."""
-        return self._shared.slots.waiting
-
-    def queue_position(self, run_id: str) -> QueuePosition | None:
-        """The run's position in the queue for a slot; None if it isn't waiting for one."""
-        return self._shared.queue_position(run_id)
-
-    def reserved_place(self, *, waiting_max: int, key: str = "") -> AbstractContextManager[bool]:
-        """Reserve a place for a run of the key while the block stores it; False if too many are waiting."""
-        return self._shared.slots.reserve(waiting_max=waiting_max, key=key)
+        return self.resources.slots.waiting
 
     def wake_for(self, run_id: str, *, session_id: str, seq: int, key: str = "") -> None:
         """Wake the owner for a new run of the key; the session's log ends at `seq`."""
         owner = self.owner(session_id)
         if owner is None or owner.enqueued_seq < seq:  # otherwise it has seen the run already
-            self._shared.slots.add_pending(run_id, session_id=session_id, key=key)
+            self.resources.slots.add_pending(run_id, session_id=session_id, key=key)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
@@ -240,8 +223,8 @@ class Supervisor:
         if self._is_started and session_id not in self._owners and not self.deps.drain.closed:
             from holdfast.runner.owner import SessionOwner  # imported by then, see _start_owners
 
-            view = self._shared_folds.of(session_id)
-            owner = self._owners[session_id] = SessionOwner(session_id, self.deps, self._shared, view=view)
+            view = self.resources.folds.of(session_id)
+            owner = self._owners[session_id] = SessionOwner(session_id, self.deps, self.resources, view=view)
             self._tasks.start(session_id, owner.work())
 
     def _wake_for_agent(self, session_id: str, seq: int, run: NewRun | None) -> None:
@@ -257,10 +240,10 @@ class Supervisor:
             return
         error = task.exception()
         if error is not None:
-            self._shared_folds.forget(session_id)
-            self._shared.slots.drop_pending(session_id)
+            self.resources.folds.forget(session_id)
+            self.resources.slots.drop_pending(session_id)
             is_shared = bool(self.deps.store.node.name)
-            if (is_shared or session_id in self._shared.absent_features) and is_about(error, ELSEWHERE):
+            if (is_shared or session_id in self.resources.absent_features) and is_about(error, ELSEWHERE):
                 _log.info("session %s belongs elsewhere: %s", session_id, error)
                 if is_about(error, (MissingCapability,)):
                     self._claims.leave_for_now(session_id)
@@ -274,7 +257,7 @@ class Supervisor:
                 _log.error("the owner of session %s failed", session_id, exc_info=error)
                 self._claims.leave_for_now(session_id)
             return
-        self._shared_folds.keep(session_id, owner.view)
+        self.resources.folds.keep(session_id, owner.view)
         self._titles.consider(session_id, owner.view)
         if owner.handled_seq < wanted:
             # New events came while the owner was ending.
@@ -282,7 +265,7 @@ class Supervisor:
 
     def _room(self) -> int:
         """How many more runs could begin here."""
-        return 0 if self.deps.drain.closed else self._shared.slots.free
+        return 0 if self.deps.drain.closed else self.resources.slots.free
 
     def _busy(self) -> Collection[str]:
         """The sessions that something in this process works on, or waits with."""
@@ -310,7 +293,7 @@ class Supervisor:
         """Resume each run without an ending, once the store has everything that earlier processes left."""
         store = self.deps.store
         await ready(store, self.deps.clock, spool=self.deps.spool)
-        crash_history, now_ms = self._shared.crash_history, self.deps.clock.now_ms()
+        crash_history, now_ms = self.resources.crash_history, self.deps.clock.now_ms()
         await once_readable(lambda: crash_history.load(store, now_ms), self.deps.clock)
         try:
             await crash_history.begin(store, now_ms)
@@ -333,7 +316,7 @@ class Supervisor:
             if feature is None:
                 works = [msgspec.json.decode(note, type=UnfinishedWork) for note in notes.values()]
                 needing = [work.session_id for work in works if work.node == store.node.name]
-                self._shared.absent_features |= dict.fromkeys(needing, f"feature:{shipped.name}")
+                self.resources.absent_features |= dict.fromkeys(needing, f"feature:{shipped.name}")
                 for session_id in needing:
                     _log.error("session %s needs the absent feature %s", session_id, shipped.name)
             elif notes:
@@ -348,7 +331,7 @@ class Supervisor:
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.resume_runs == "asked":
-            if self._shared.crash_history.last_crashed:
+            if self.resources.crash_history.last_crashed:
                 await once_readable(self._end_leftovers, self.deps.clock)
             return
         if self._tasks.is_shared:
@@ -369,7 +352,7 @@ class Supervisor:
         async for row in open_runs(self.deps.store):
             if row.status == "queued":
                 return  # queued runs come last, and none has started
-            await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
+            await self.resources.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
 def _log_resume_failure(starting: asyncio.Task[None]) -> None:

@@ -67,7 +67,7 @@ class Peers:
         queue = {
             run_id: QueuePlace(position=turn.position, why=turn.why)
             for run_id in logs
-            if (turn := self._supervisor.queue_position(run_id)) is not None
+            if (turn := self._supervisor.resources.queue_position(run_id)) is not None
         }
         secrets, name = self._agent.secrets, self._store.node.name
         return SessionLive(

@@ -138,7 +138,7 @@ class ChatScreen:
         )
         self._commands = Commands(self)
         self._watching: asyncio.Task[None] | None = None
-        self._key_tasks: set[asyncio.Task[None]] = set()  # what keys have begun
+        self._key_tasks: set[asyncio.Task[object]] = set()  # what keys have begun
         self._interrupted_s = -TWICE_S
 
     def _without_secrets(self, text: str) -> str:
@@ -206,13 +206,13 @@ class ChatScreen:
             echo(goodbye)
         return OK
 
-    def begin(self, work: Coroutine[None, None, None]) -> None:
+    def begin(self, work: Coroutine[None, None, object]) -> None:
         """Do what a key asks for, beside everything else."""
         task = asyncio.create_task(work)
         self._key_tasks.add(task)
         task.add_done_callback(self._key_task_done)
 
-    def _key_task_done(self, task: asyncio.Task[None]) -> None:
+    def _key_task_done(self, task: asyncio.Task[object]) -> None:
         if task.cancelled() or task.exception() is None:
             self._key_tasks.discard(task)
         else:

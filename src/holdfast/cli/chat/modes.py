@@ -68,10 +68,7 @@ class ChatModes:
         modes = [mode for mode in CYCLE if mode in allowed]
         if modes:
             at = modes.index(self._mode) if self._mode in modes else -1
-            self._chat.begin(self._set_next(modes[(at + 1) % len(modes)]))
-
-    async def _set_next(self, mode: str) -> None:
-        await self.set(mode)
+            self._chat.begin(self.set(modes[(at + 1) % len(modes)]))
 
     async def set(self, mode: str) -> bool:
         """Set the mode of the open session or, before there is one, of the next; False if it's refused."""

@@ -212,7 +212,10 @@ _Method: TypeAlias = Callable[[McpCall], Awaitable[Answer]]
 
 
 class AgentService:
-    """Answers the requests of clients from the log; an McpService."""
+    """Answers the requests of clients from the log; each method may raise an RpcError or a Problem.
+
+    The transport itself does `initialize`, `server/discover` and `ping`.
+    """
 
     def __init__(self, deps: RouteDeps, calls: RunCalls) -> None:
         self._deps = deps

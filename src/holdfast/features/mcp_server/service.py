@@ -1,12 +1,12 @@
-"""The interface between the MCP transport and the service that handles its requests."""
+"""What the MCP transport hands to the service, and the streams that it gets back."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 from starlette.types import Scope
 
-from holdfast.features.mcp_server.bodies import RpcId, RpcMessage
+from holdfast.features.mcp_server.bodies import RpcId
 from holdfast.features.mcp_server.peer import McpPeer
 from holdfast.features.mcp_server.rpc import Json
 from holdfast.server.streams.stream import Feed
@@ -48,39 +48,3 @@ class McpStream(Struct, frozen=True):
 
     feed: Feed
     on_left: Callable[[], None] | None = None
-
-
-class McpService(Protocol):
-    """Answers the requests of clients; the transport itself does `initialize`, `server/discover` and `ping`.
-
-    Every method may raise an RpcError or a Problem.
-    """
-
-    @property
-    def instructions(self) -> str:
-        """Return the instructions for a model."""
-        ...
-
-    def capabilities(self, peer: McpPeer) -> Json:
-        """Return the server's capabilities for this client."""
-        ...
-
-    async def call(self, call: McpCall) -> Json | McpStream:
-        """The result of a request, or the stream that ends with it."""
-        ...
-
-    async def notified(self, caller: McpCaller, method: str, params: Json) -> None:
-        """A client says something that needs no answer."""
-        ...
-
-    async def answered(self, caller: McpCaller, message: RpcMessage) -> None:
-        """A client answers a request that one of the streams carried."""
-        ...
-
-    async def resumed(self, caller: McpCaller) -> McpStream:
-        """The rest of a stream after `last_event_id`."""
-        ...
-
-    async def listening(self, caller: McpCaller) -> McpStream:
-        """Stream notifications between requests."""
-        ...

@@ -3,7 +3,7 @@
 It remembers nothing between two requests, so a client can continue with another process.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from starlette.datastructures import Headers
@@ -33,7 +33,7 @@ from holdfast.features.mcp_server.rpc import (
     result_body,
     rpc_error,
 )
-from holdfast.features.mcp_server.service import McpCall, McpCaller, McpService, McpStream
+from holdfast.features.mcp_server.service import McpCall, McpCaller, McpStream
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.request_secrets import without_secrets
 from holdfast.server.options import Limits
@@ -41,6 +41,9 @@ from holdfast.server.problems import Problem, problem_of
 from holdfast.server.streams.stream import EventStream, Reservation, Streams
 from holdfast.server.transport.bodies import read_body
 from holdfast.server.transport.once import KEY_RULE, is_key
+
+if TYPE_CHECKING:
+    from holdfast.features.mcp_server.agent_service import AgentService
 
 _SERVER_INFO = {"name": "holdfast", "title": "Holdfast", "version": __version__}
 _JSON, _EVENTS = "application/json", "text/event-stream"
@@ -61,7 +64,7 @@ _NO_CACHE: Json = {"ttlMs": 0, "cacheScope": "private"}
 class McpRoutes:
     """The routes of /mcp, for a service."""
 
-    def __init__(self, service: McpService, streams: Streams, limits: Limits) -> None:
+    def __init__(self, service: "AgentService", streams: Streams, limits: Limits) -> None:
         self._service = service
         self._streams = streams
         self._limits = limits

@@ -13,11 +13,7 @@ SIGN_IN = "holdfast.sign_in"  # the cookie that authenticated the request, if an
 BY_TICKET = "holdfast.by_ticket"  # whether a ticket authenticated it
 
 _caller: ContextVar[str] = ContextVar("holdfast_caller", default="")
-
-
-def begin_call(name: str) -> None:
-    """From here on, the current request is one of this key."""
-    _caller.set(name)
+begin_call = _caller.set  # from here on, the current request is one of this key
 
 
 def caller_name() -> str:

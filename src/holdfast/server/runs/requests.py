@@ -385,7 +385,7 @@ async def reserved_place(deps: RouteDeps) -> AsyncGenerator[None]:
     """
     await deps.budgets.check(caller_name())
     waiting_max = deps.limits.queued_runs_max
-    with deps.supervisor.reserved_place(waiting_max=waiting_max, key=caller_name()) as has_room:
+    with deps.supervisor.resources.slots.reserve(waiting_max=waiting_max, key=caller_name()) as has_room:
         if not has_room:
             text = "Too many runs are queued. Retry later"
             raise too_many(text, code="queue_full", retry_after_s=10)

@@ -190,7 +190,7 @@ class RunRoutes:
 
     def _turn(self, run_id: str) -> dict[str, Any]:
         """The position and reason of a waiting run."""
-        turn = self._deps.supervisor.queue_position(run_id)
+        turn = self._deps.supervisor.resources.queue_position(run_id)
         return {} if turn is None else {"queue_position": turn.position, "queue_reason": turn.why}
 
     async def _mark(self, row: RunRow) -> str:

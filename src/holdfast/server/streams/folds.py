@@ -45,7 +45,7 @@ class Folds:
             if row.run_id not in view.runs:
                 raise run_not_found(row.run_id)
             return view.runs[row.run_id]
-        known = self._supervisor.known_view(row.session_id)
+        known = self._supervisor.resources.folds.known(row.session_id)
         if known is not None and row.run_id in known.runs and known.last_seq >= row.last_seq:
             return known.runs[row.run_id]
         return await self._replayed(row)

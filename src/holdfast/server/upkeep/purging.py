@@ -289,7 +289,7 @@ class Purges:
     def _forget(self, session_id: str) -> None:
         """Forget at once: the next session may have the same id."""
         self._deps.folds.forget()
-        self._deps.supervisor.forget(session_id)
+        self._deps.supervisor.resources.folds.forget(session_id)
         self._deps.marks.forget(session_id)
 
     async def _is_still(self, known: SessionRow) -> bool:
@@ -345,12 +345,12 @@ class ForeignPurges:
             return [id_ for id_ in idle if any(upkeep.holds(id_) for upkeep in upkeeps)]
 
         found = await offload(kept)
-        return [id_ for id_ in idle if id_ in found or supervisor.known_view(id_) is not None]
+        return [id_ for id_ in idle if id_ in found or supervisor.resources.folds.known(id_) is not None]
 
     async def _forget(self, session_id: str) -> None:
         deps = self._deps
         deps.folds.forget()
-        deps.supervisor.forget(session_id)
+        deps.supervisor.resources.folds.forget(session_id)
         deps.marks.forget(session_id)
         await self._purges.forget_outside(session_id)
 

@@ -160,7 +160,9 @@ async def test_words_of_a_session_are_in_its_log_alone_and_go_with_it() -> None:
             await world.until(LOG, e.DeliveryPostponed)
             assert not any(b"a secret" in record.body for record in await world.log(LOG))
             (session_id,) = (await state_of(world)).chats
-            assert await world.store.purge(session_id, then=lambda: world.supervisor.forget(session_id))
+            assert await world.store.purge(
+                session_id, then=lambda: world.supervisor.resources.folds.forget(session_id)
+            )
             await settle()
             clock.advance(30)
             records = await world.until(LOG, e.DeliveryRejected)
