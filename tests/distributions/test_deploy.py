@@ -66,3 +66,12 @@ def test_the_image_runs_without_root_and_copies_the_wheel_that_may_be_copied() -
     assert [line for line in lines if line.startswith("USER")] == ["USER holdfast"]
     copied = [line.split()[1] for line in lines if line.startswith("COPY dist")]
     assert [f"!{path}" for path in copied] == (DEPLOY.parent / ".dockerignore").read_text().split()[1:]
+
+
+def test_the_user_of_the_image_can_write_to_each_folder_that_compose_mounts_as_a_tmpfs() -> None:
+    """A tmpfs belongs to root and has the mode of its mount point; that of /tmp is 1777 in the base image."""
+    dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
+    for text in ((DEPLOY / name).read_text("utf-8") for name in ("compose.yaml", "compose.cluster.yaml")):
+        (folders,) = re.findall(r"tmpfs: \[(.*)\]", text)
+        for folder in folders.split(", "):
+            assert folder == "/tmp" or f"chmod 1777 {folder} " in dockerfile  # noqa: S108
