@@ -26,7 +26,7 @@ from holdfast.server.metrics import families, measured
 _log = logging.getLogger(__name__)
 SPANS_MAX = 10_000  # that wait for a collector; after that, the oldest are dropped
 AT_ONCE = 500
-SPANS_S = 2.0  # how long spans are gathered
+SPANS_S = 5.0  # how long spans are gathered, as in OpenTelemetry's own packages
 PATIENCE_S = 10.0  # for the collector's response
 LAST_S = 2.0  # for the last export, at shutdown
 CONTEXT = "traceparent"
