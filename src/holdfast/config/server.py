@@ -253,8 +253,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         dict[str, AtLeast1],
         doc(
             "How long to keep sessions after their last change, by source: `page`, `chat`, `run`, `api`, "
-            "`automation`, `telegram`, `slack`, `discord`, `hermes`, or `*` for the others. `openai` and "
-            "`relay` are 30 if unset. Pinned sessions and those in use stay."
+            "`automation`, `telegram`, `slack`, `discord`, `email`, `matrix`, `bridge`, `hermes`, or `*` for "
+            "the others. `openai` and `relay` are 30 if unset. Pinned sessions and those in use stay."
         ),
     ] = {}
     keep_sessions_max: Annotated[
