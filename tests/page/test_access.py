@@ -176,6 +176,7 @@ async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_f
         await phone.box.fill("and now?")
         await phone.button("Send").tap()
         await phone.button("Details").tap()
+        await phone.is_over()  # until then there is no room for the chips
         assert await phone.page.evaluate(TOO_SMALL) == []
         wide = await phone.page.evaluate("document.documentElement.scrollWidth > innerWidth")
         assert not wide
