@@ -48,8 +48,13 @@ class Scene:
         }
 
     async def run_with_a_tool(self) -> Counted:
-        self._scripts.extend([[CallTool("read_file", {"path": "a.txt"})], WORDS])
+        # Otherwise what the tool did and the first words share a commit, or don't, as the machine has time.
+        gate = Gate()
+        self._scripts.extend([[CallTool("read_file", {"path": "a.txt"})], [Wait(gate), *WORDS]])
         run_id = await self._server.program.start("hi")
+        await gate.reached()
+        await self._server.settled()
+        gate.open()
         return {"events": len(await self._server.program.events(run_id))}
 
     async def stop(self) -> Counted:
