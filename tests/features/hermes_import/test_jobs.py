@@ -54,7 +54,9 @@ def test_cron_jobs_become_paused_triggers_and_what_differs_is_listed(
     (home / "scripts" / "a.py").write_text("print(1)\n")
     (home / "cron" / "jobs.json").write_text(json.dumps({"jobs": JOBS}))
     assert import_hermes(None, {}, how="try") == 0
-    assert "trigger 'news': cron 0 9 * * * (Asia/Tokyo), paused" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "trigger 'news': cron 0 9 * * * (Asia/Tokyo), paused" in said
+    assert "no channel for telegram, so add one; the result is also on the page" in said
     for _ in range(2):
         assert import_hermes(None, {}, how="do") == 0
     said = capsys.readouterr().out

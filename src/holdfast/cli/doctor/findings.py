@@ -18,9 +18,9 @@ class DoctorFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: Mapping[str, object] = {}
 
 
-def counted(number: int, word: str) -> str:
+def counted(number: int, word: str, many: str = "") -> str:
     """A number with its noun, for example "2 faults"."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{number} {word if number == 1 else many or f'{word}s'}"
 
 
 def ok(name: str, text: str, **facts: object) -> DoctorFinding:

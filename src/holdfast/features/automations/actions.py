@@ -9,6 +9,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from holdfast.cli.attach import OK, Attached, with_server
+from holdfast.cli.doctor.findings import counted
 from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.client.client import Client, in_path
@@ -233,7 +234,7 @@ def show_history(flags: Mapping[str, object], name: str, *, form: str) -> int:
         for missed in history.missed:
             more = "more than " if missed.is_more else ""
             first, last = when(missed.first_at, found.zone), when(missed.last_at, found.zone)
-            echo(f"Missed: {more}{missed.count} times from {first} to {last}")
+            echo(f"Missed: {more}{counted(missed.count, 'time')} from {first} to {last}")
         return OK
 
     return _with(flags, work)
@@ -299,7 +300,7 @@ def _print(trigger: TriggerShown) -> None:
         echo(f"  next {when(at, trigger.zone)}")
     if trigger.unanswered is not None:
         count = trigger.unanswered.count
-        echo(f"Missed {count} runs: run or skip them with `holdfast triggers missed {trigger.id}`")
+        echo(f"Missed {counted(count, 'run')}: run or skip them with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
     echo(f"Permissions: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
     for name, value in _extras(trigger):

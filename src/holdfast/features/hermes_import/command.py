@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from holdfast.cli.doctor.findings import counted
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.environment import CONFIG, PROFILE
 from holdfast.config.files import FILE_NAME, PROFILES, config_home, scoped
@@ -76,6 +77,8 @@ def _import(
     plan = plan_of(taken, config_home(inputs.environ))
     sessions = HermesSessions(folder, page=_page_of(inputs))
     jobs = read_jobs(folder, now_ms=SystemClock().now_ms(), zone=taken.zone or local_zone())
+    channels = {one.kind for one in taken.channels} | {one.name for one in settings.channels}
+    jobs.jobs = [job.noting_absent(channels) for job in jobs.jobs]
     learned = read_learned(folder)
     copied = len(learned.skills)
     try:
@@ -101,7 +104,7 @@ def _import(
         return FAILED
     faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
-    learnt = f"{_counted(copied, 'skill')} and {_counted(len(learned.memories), 'memory')}"
+    learnt = f"{counted(copied, 'skill')} and {counted(len(learned.memories), 'memory', 'memories')}"
     report = [
         *_settings_lines(taken, plan, outcome=outcome, how=how),
         *(job.line for job in shown),
@@ -131,11 +134,6 @@ def _unusable(home: Path, settings: Settings) -> str:
             "`holdfast store copy`"
         )
     return ""
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else "people" if noun == "person" else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"
 
 
 def _leave_bots(taken: TakenSettings, bots: dict[str, str], profile: str) -> None:
@@ -271,8 +269,7 @@ def _settings_lines(
     if taken.server_key:
         yield "its API server's key, so its clients keep working"
     for channel in taken.channels:
-        what = BOTS[channel.kind]
-        yield f"its {what}, for {_counted(len(channel.allow), 'person')}"
+        yield f"its {BOTS[channel.kind]}, for {counted(len(channel.allow), 'person', 'people')}"
     saved = "saved" if how == "do" else "to be saved"
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -47,6 +48,13 @@ class HermesJob(Struct, frozen=True):
         """The job in one line, for people."""
         differs = "".join(f"; {why}" for why in self.differs)
         return f"trigger {self.settings.name!r}: {schedule_text(self.settings.when)}, paused{differs}"
+
+    def noting_absent(self, channels: AbstractSet[str]) -> Self:
+        """The job, which also differs if a chat that gets its result is of none of these channels."""
+        places = [one for one in self.settings.deliver if "://" not in one]
+        absent = [one for one in places if one.partition(":")[0] not in channels]
+        why = f"no channel for {', '.join(absent)}, so add one; the result is also on the page"
+        return replace(self, differs=(*self.differs, why)) if absent else self
 
 
 class HermesJobs(Struct):

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from holdfast.cli.doctor.findings import counted
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.load import BadConfiguration, load, read_environment
 from holdfast.config.settings import Settings
@@ -188,6 +189,6 @@ def _describe(conversation: ImportedConversation) -> None:
     calls = sum(len(message.tool_calls) for message in conversation.messages)
     results = sum(message.role == "tool" for message in conversation.messages)
     echo(
-        f"{conversation.program}: {people} messages of the user, {answers} answers, "
-        f"{calls} tool calls and {results} results"
+        f"{conversation.program}: {counted(people, 'message')} of the user, {counted(answers, 'answer')}, "
+        f"{counted(calls, 'tool call')} and {counted(results, 'result')}"
     )

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 from rich.progress import Progress, SpinnerColumn
 
+from holdfast.cli.doctor.findings import counted
 from holdfast.features.transcripts.conversation import ImportedConversation
 from holdfast.features.transcripts.log import Written, written
 from holdfast.host.lock import DirectoryLock
@@ -37,25 +38,17 @@ class ImportCounts(Struct):
 
     def lines(self) -> Iterator[str]:
         """Yield them as sentences."""
-        yield f"{_sessions(self.fates['imported'])} imported, {self.fates['known']} already there"
+        yield f"{counted(self.fates['imported'], 'session')} imported, {self.fates['known']} already there"
         left: Mapping[Fate, str] = {
             "empty": "without a message from a person",
             "unfit": "with an unusable id",
         }
         for fate, why in left.items():
             if self.fates[fate]:
-                yield f"skipped: {_sessions(self.fates[fate])} {why}"
+                yield f"skipped: {counted(self.fates[fate], 'session')} {why}"
         if self.lost:
-            what = (
-                "attached file, sound or stray message"
-                if self.lost == 1
-                else "attached files, sounds or stray messages"
-            )
-            yield f"skipped: {self.lost} {what}"
-
-
-def _sessions(number: int) -> str:
-    return "1 session" if number == 1 else f"{number} sessions"
+            one, many = "attached file, sound or stray message", "attached files, sounds or stray messages"
+            yield f"skipped: {counted(self.lost, one, many)}"
 
 
 def no_workspace(_conversation: ImportedConversation) -> str:
