@@ -12,7 +12,7 @@ from features.delegation.delegating import choose
 from features.mcp_server.rpc_client import RpcClient
 from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
 from holdfast.features.delegation.tools import child_tools
-from serving import Served, Setting, served, target_of
+from serving import Served, Setting, frames_in, served, target_of
 
 
 @dataclass
@@ -68,6 +68,26 @@ async def test_an_approval_of_a_sub_agent_is_shown_and_given_at_the_parents_run(
         "approval.request",
         "approval.responded",
     ]
+
+
+async def test_an_approval_of_a_sub_agent_reaches_a_hermes_client_of_chat_completions(tmp_path: Path) -> None:
+    """It can answer with what the frame says; else the run would wait until the approval expires."""
+    async with lab(tmp_path) as world:
+        server, seen, text = world.server, list[dict[str, Any]](), ""
+        body = {"stream": True, "messages": [{"role": "user", "content": "go"}]}
+        url, headers = f"{server.url}/v1/chat/completions", {"X-Hermes-Session-Id": "s"}
+        async with server.http.post(url, json=body, headers=headers) as answer:
+            async for frame in frames_in(answer.content):
+                if frame.data.get("event") == "approval.request":
+                    seen.append(frame.data)
+                    place = f"/v1/runs/{frame.data['run_id']}/approval"
+                    status, _ = await server.post(
+                        place, {"choice": "once", "approval_id": frame.data["approval_id"]}
+                    )
+                    assert status == 200
+                text += "".join(one["delta"].get("content") or "" for one in frame.data["choices"])
+    assert len(seen) == len(world.acted) == 1
+    assert text.endswith("all done")
 
 
 async def test_a_question_of_a_sub_agent_is_answered_at_the_parents_run(tmp_path: Path) -> None:
