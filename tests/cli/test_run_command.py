@@ -183,6 +183,18 @@ async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path
     assert not await asyncio.to_thread((tmp_path / "made").exists)
 
 
+async def test_a_plan_that_nobody_can_accept_is_printed(tmp_path: Path) -> None:
+    """P8, P9: no rule can accept one, so the advice is another."""
+    plan = CallTool("update_plan", {"steps": [{"text": "write the file"}]})
+    async with ChaosServer([plan], [Say("that is my plan")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "--mode", "plan", "make it")
+    assert (ended.code, ended.out) == (3, "that is my plan\n")
+    assert "no one can accept this plan:\n[ ] write the file\n" in ended.err
+    assert "holdfast chat --session last" in ended.err
+    assert "[[approvals.rules]]" not in ended.err
+
+
 async def test_a_run_whose_action_the_unattended_mode_refuses_says_so_and_ends_with_a_code_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -12,7 +12,7 @@ from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.output import echo_colored
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import AskEvent, ask_id, resolved_id
-from holdfast.policy.tool_names import ASK_USER
+from holdfast.policy.tool_names import ASK_USER, UPDATE_PLAN
 from holdfast.safe_text import exact, safe_line
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ HOW_TO_ALLOW = (
     "  under [[approvals.rules]] in holdfast.toml{rule},\n"
     "  and restart the server if one is running. If it only changes the workspace, you can instead add\n"
     "  --mode workspace.\n"
+)
+HOW_TO_ACCEPT = (
+    "  To accept a plan, run this in a terminal without piped input, or continue the session in the chat:\n"
+    "  holdfast chat --session last\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 
@@ -152,15 +156,20 @@ class RunAsks:
         """Deny it, because silence is never consent, and say how to allow it."""
         if isinstance(asked, e.ApprovalAsked):
             self.refused += 1
-            why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
-            await self._output.say(
-                f"holdfast: denied, because no one can approve it: {exact(asked.action.summary)}\n"
-                f"{why}{self._how_to_allow(_rule_for(asked))}"
-            )
+            await self._output.say(self._refusal(asked))
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:
             await self._output.say(f"holdfast: no one can answer: {exact(asked.text)}\n")
             await self._client.answer(asked.run_id, asked.question_id, answer=NO_ANSWER)
+
+    def _refusal(self, asked: e.ApprovalAsked) -> str:
+        """Say what was denied, and how to allow it."""
+        summary = exact(asked.action.summary)
+        if asked.action.tool == UPDATE_PLAN:
+            return f"holdfast: no one can accept this plan:\n{summary}\n{HOW_TO_ACCEPT}"
+        why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
+        advice = self._how_to_allow(_rule_for(asked))
+        return f"holdfast: denied, because no one can approve it: {summary}\n{why}{advice}"
 
 
 def _rule_for(asked: e.ApprovalAsked) -> str:
