@@ -5,6 +5,8 @@ import sys
 import time
 from typing import Protocol, TextIO
 
+from typing_extensions import override
+
 from holdfast import events as e
 from holdfast.cli.terminal.output import echo_exactly, is_drawable
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
@@ -129,12 +131,39 @@ class TerminalOutput:
             await asyncio.to_thread(self._region.show, settled, live)
 
 
-class PlainOutput:
-    """For a file or a program: the answer, clean, once it is there; what went wrong goes to stderr."""
+class _FileOutput:
+    """For a file or a program: nothing is live, and errors go to stderr."""
 
     def __init__(self, out: TextIO, errors: TextIO) -> None:
         self._out = out
         self._errors = errors
+
+    async def say(self, text: str) -> None:
+        """See Output."""
+        await asyncio.to_thread(echo_exactly, text, self._errors)
+
+    async def pause(self) -> None:
+        """See Output."""
+
+    async def resume(self) -> None:
+        """See Output."""
+
+    async def tick(self) -> None:
+        """See Output."""
+
+    async def end(self, ended: e.RunEnded) -> None:
+        """See Output."""
+        await tell_ending(self._errors, ended)
+
+    async def close(self) -> None:
+        """See Output."""
+
+
+class PlainOutput(_FileOutput):
+    """The answer, clean, once it is there."""
+
+    def __init__(self, out: TextIO, errors: TextIO) -> None:
+        super().__init__(out, errors)
         self._seen = transcript.Transcript()
         self._switch = ""
 
@@ -150,62 +179,22 @@ class PlainOutput:
             if self._switch != before:
                 await self.say(f"holdfast: {self._switch}\n")
 
-    async def say(self, text: str) -> None:
-        """See Output."""
-        await asyncio.to_thread(echo_exactly, text, self._errors)
-
-    async def pause(self) -> None:
-        """See Output."""
-
-    async def resume(self) -> None:
-        """See Output."""
-
-    async def tick(self) -> None:
-        """See Output: nothing is live."""
-
+    @override
     async def end(self, ended: e.RunEnded) -> None:
-        """See Output."""
         answer = transcript.output(self._seen, ended.run_id)
         if answer:
             text = answer if answer.endswith("\n") else f"{answer}\n"
             await asyncio.to_thread(echo_exactly, text, self._out)
-        await tell_ending(self._errors, ended)
-
-    async def close(self) -> None:
-        """See Output."""
+        await super().end(ended)
 
 
-class JsonOutput:
-    """For a program that wants everything: each event as journaled, one JSON object a line."""
-
-    def __init__(self, out: TextIO, errors: TextIO) -> None:
-        self._out = out
-        self._errors = errors
+class JsonOutput(_FileOutput):
+    """Each event as journaled, one JSON object a line."""
 
     async def hear(self, heard: Heard) -> None:
         """See Output."""
         if isinstance(heard, Seen):
             await asyncio.to_thread(echo_exactly, safe_json(heard.body.decode()) + "\n", self._out)
-
-    async def say(self, text: str) -> None:
-        """See Output."""
-        await asyncio.to_thread(echo_exactly, text, self._errors)
-
-    async def pause(self) -> None:
-        """See Output."""
-
-    async def resume(self) -> None:
-        """See Output."""
-
-    async def tick(self) -> None:
-        """See Output: nothing is live."""
-
-    async def end(self, ended: e.RunEnded) -> None:
-        """See Output."""
-        await tell_ending(self._errors, ended)
-
-    async def close(self) -> None:
-        """See Output."""
 
 
 async def tell_ending(errors: TextIO, ended: e.RunEnded) -> None:
