@@ -114,7 +114,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def bot(self) -> tuple[str, ...]:
-        """What identifies the bot or mailbox, which only one channel can use."""
+        """The bot or mailbox, which only one channel can use."""
         # One program can be the bridge of several channels.
         where = self.name if self.kind == "bridge" else self.address
         return (self.kind, str(self.token), self.base_url, where)

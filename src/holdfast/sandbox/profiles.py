@@ -76,7 +76,7 @@ class Profiles:
         self._own = _real(options.own)
 
     def profile(self, workspace: Path, *, cwd: str = "", lift: Lift | None = None) -> Profile:
-        """What a command in this folder of the workspace may reach, with what an approval adds."""
+        """Everything that a command in this folder can reach, with what an approval adds."""
         options, lift = self._options, lift or Lift()
         root = os.path.realpath(workspace)
         unprotected = _real((*options.write, *lift.write))

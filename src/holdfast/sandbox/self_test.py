@@ -28,7 +28,7 @@ class SelfTestFailed(Exception):
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """What the self-test showed: each is True if every attempt to get around it failed."""
+    """The results of the self-test: each is True if every attempt to get around it failed."""
 
     writes: bool = False  # nothing outside the workspace can be written
     permissions: bool = False  # nor can its permissions be changed
@@ -50,7 +50,7 @@ def self_test(backend: Backend, folder: Path, *, within_s: float = TEST_S) -> He
 
 
 class _Stage(Struct, frozen=True):
-    """What the attack aims at, all made for it: files, a process, a port."""
+    """The targets of the attack, all made for it: files, a process, a port."""
 
     place: Path
     nonce: str

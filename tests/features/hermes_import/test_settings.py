@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from features.hermes_import.whole_home import CODEX_HOME
 from holdfast.config.load import load_configuration
 from holdfast.features.hermes_import.command import import_hermes
 from holdfast.features.hermes_import.config_file import plan_of
@@ -359,18 +360,6 @@ def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home:
     assert "the.discord-token" not in repr(found) + plan.text
     assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 2
     assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").channels == []
-
-
-CODEX_HOME = {
-    "version": 1,
-    "providers": {
-        "openai-codex": {
-            "tokens": {"access_token": "access-token-of-codex", "refresh_token": "refresh-token-of-codex"},
-            "last_refresh": "2026-11-01T00:00:00Z",
-            "auth_mode": "chatgpt",
-        }
-    },
-}
 
 
 def test_a_home_with_codex_alone_becomes_a_target_with_its_sign_in(

@@ -12,8 +12,7 @@ import pytest
 
 from fakes.telegram import FakeTelegram
 from features.hermes_import.home import TALK, data_dir, make_database, make_page_session
-from features.hermes_import.test_settings import CODEX_HOME
-from features.hermes_import.test_whole_home import CONFIG, ENV, fill, write
+from features.hermes_import.whole_home import CODEX_HOME, CONFIG, ENV, fill, write
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.features.hermes_import.command import import_hermes
 from runner.program import Program, program
@@ -150,7 +149,7 @@ async def test_a_full_home_is_reported_whole_and_its_agent_answers_everywhere_as
 
 
 async def check_page(server: Program, ada: str) -> None:
-    """What the page asks: it signs in, lists and searches the conversations, and continues one."""
+    """The requests of the page: sign in, list and search the conversations, and continue one."""
     async with server.http.get(server.url) as page:
         assert "Holdfast" in await page.text()
     async with server.http.post(f"{server.url}/api/sign-in", json={"key": KEY}) as signed:

@@ -1,4 +1,4 @@
-"""What people and models are shown of a voice note's transcript."""
+"""A voice note's transcript, as people and models see it."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What a connection writes in one step of the event loop is sent together, in order, and before a close."""
+"""Writes of a connection in one step of the event loop are sent together, in order, and before a close."""
 
 import asyncio
 

@@ -84,10 +84,7 @@ def _import(
     try:
         if how == "do":
             counts = store_conversations(
-                sessions.read(),
-                settings.data_dir,
-                hidden=hidden,
-                workspace_of=own_workspace,
+                sessions.read(), settings.data_dir, hidden=hidden, workspace_of=own_workspace
             )
             outcome = plan.carry_out(inputs.environ)
             owner = _owner(load(read_environment(flags)).settings)
@@ -114,14 +111,18 @@ def _import(
         *_problem_lines(problems),
         *_step_lines(taken, has_jobs=bool(shown)),
     ]
-    for line in report:
-        echo(hidden.redact_text(safe_line(line, PROBLEM_CHARS_MAX)))
-        if line == OTHER.format(plan.path):
-            echo(f"\n{plan.text}")
+    _print(report, plan, hidden)
     codes = [_import_profile(name, folder, settings, how=how, bots=bots) for name in _profiles(folder)]
     if how == "try" and not inputs.environ.get(PROFILE):
         echo("Dry run: nothing was written.")
     return max(codes, default=OK)
+
+
+def _print(report: Sequence[str], plan: ImportPlan, hidden: Redactor) -> None:
+    for line in report:
+        echo(hidden.redact_text(safe_line(line, PROBLEM_CHARS_MAX)))
+        if line == OTHER.format(plan.path):
+            echo(f"\n{plan.text}")
 
 
 def _unusable(home: Path, settings: Settings) -> str:

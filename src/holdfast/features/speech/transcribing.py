@@ -39,7 +39,7 @@ _CALL = "transcription"  # the tool call in the marker of its processes
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
 
 
-class Transcript(Struct, frozen=True):
+class Transcription(Struct, frozen=True):
     """The text, or why there is none."""
 
     text: str = ""
@@ -81,7 +81,7 @@ class Speech(Struct, frozen=True):
 
     async def transcribe(
         self, context: RunContext, audio: bytes, *, blob: str, name: str, media_type: str
-    ) -> Transcript:
+    ) -> Transcription:
         """Transcribe one file, within the deadline. A cancellation is raised when its processes are dead."""
         suffix = Path(name).suffix
         if not _SUFFIX.fullmatch(suffix):
@@ -94,17 +94,17 @@ class Speech(Struct, frozen=True):
             await offload(lambda: _fill(folder, f"audio{suffix}", audio))
             return await self._by_command(context, folder, f"audio{suffix}")
         except OSError as error:
-            return Transcript(failure=f"its file can't be written: {error.strerror}")
+            return Transcription(failure=f"its file can't be written: {error.strerror}")
         finally:
             await offload(lambda: shutil.rmtree(folder, ignore_errors=True))
 
-    async def _by_command(self, context: RunContext, folder: Path, name: str) -> Transcript:
+    async def _by_command(self, context: RunContext, folder: Path, name: str) -> Transcription:
         shell = context.deps.tools.get(SHELL)
         if not isinstance(shell, Shell):
-            return Transcript(failure=NO_SHELL)
+            return Transcription(failure=NO_SHELL)
         run = await offload(lambda: self._program(shell, folder, name))
         if run is None:
-            return Transcript(failure=NO_SANDBOX)
+            return Transcription(failure=NO_SANDBOX)
         output = _Output()
         await run.open()
         try:
@@ -129,45 +129,47 @@ class Speech(Struct, frozen=True):
         # The folder is gone afterward, so no one watches for protected files in it.
         return ConfinedRun(replace(run.command, confinement=replace(confinement, profile=profile)))
 
-    async def _at_target(self, target: Target, audio: bytes, *, name: str, media_type: str) -> Transcript:
+    async def _at_target(self, target: Target, audio: bytes, *, name: str, media_type: str) -> Transcription:
         from holdfast.features.speech.audio_requests import AudioRefused, post_audio
 
         try:
             async with asyncio.timeout(self.deadline_s):
                 body = await post_audio(target, audio, model=self.model, name=name, media_type=media_type)
         except TimeoutError:
-            return Transcript(failure=LATE)
+            return Transcription(failure=LATE)
         except AudioRefused as refused:
-            return Transcript(failure=safe_line(str(refused))[:PROBLEM_CHARS_MAX])
+            return Transcription(failure=safe_line(str(refused))[:PROBLEM_CHARS_MAX])
         if len(body) > OUTPUT_BYTES_MAX:
-            return Transcript(failure=TOO_MUCH)
+            return Transcription(failure=TOO_MUCH)
         try:
             return _spoken(msgspec.json.decode(body, type=_Answer).text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return Transcript(failure="the target's answer has no text")
+            return Transcription(failure="the target's answer has no text")
 
 
-def transcript_of(ended: ProcessEnd, output: bytes) -> Transcript:
+def transcript_of(ended: ProcessEnd, output: bytes) -> Transcription:
     """Return what the end of the command means."""
     match ended.why:
         case "deadline":
-            return Transcript(failure=LATE)
+            return Transcription(failure=LATE)
         case "not_started":
-            return Transcript(failure=f"the command couldn't be started: {ended.error}"[:PROBLEM_CHARS_MAX])
+            return Transcription(
+                failure=f"the command couldn't be started: {ended.error}"[:PROBLEM_CHARS_MAX]
+            )
         case "sandbox_failed":
-            return Transcript(failure="the sandbox failed")
+            return Transcription(failure="the sandbox failed")
         case _ if ended.why == "enough" or len(output) > OUTPUT_BYTES_MAX:
-            return Transcript(failure=TOO_MUCH)
+            return Transcription(failure=TOO_MUCH)
         case _ if ended.code != 0:
             code = "" if ended.code is None else f" with exit code {ended.code}"
-            return Transcript(failure=f"the command failed{code}")
+            return Transcription(failure=f"the command failed{code}")
         case _:
             return _spoken(output.decode("utf-8", "replace"))
 
 
-def _spoken(text: str) -> Transcript:
+def _spoken(text: str) -> Transcription:
     text = safe(text).strip()
-    return Transcript(text) if text else Transcript(failure=EMPTY)
+    return Transcription(text) if text else Transcription(failure=EMPTY)
 
 
 def _fill(folder: Path, name: str, audio: bytes) -> None:

@@ -1,7 +1,7 @@
 """Records the transcripts of a run's voice notes, each once, before the model call that would show them."""
 
 from holdfast.features.speech.events import AudioTranscribed
-from holdfast.features.speech.transcribing import LATE, Speech, Transcript
+from holdfast.features.speech.transcribing import LATE, Speech, Transcription
 from holdfast.folds.entries import Person
 from holdfast.interfaces.feature import RunContext
 from holdfast.interfaces.journal import JournalError
@@ -20,7 +20,7 @@ async def transcribe_new(context: RunContext, speech: Speech) -> bool:
     """
     log, deps = context.log, context.deps
     notes = _new_notes(context)
-    failed: Transcript | None = None
+    failed: Transcription | None = None
     for nth, note in enumerate(notes, start=1):
         await deps.drain.checkpoint(log.run_id)
         began_s = deps.clock.monotonic_s()
@@ -62,13 +62,13 @@ def _new_notes(context: RunContext) -> list[FilePart | ImagePart]:
     return list(notes.values())
 
 
-async def _transcribed(context: RunContext, speech: Speech, note: FilePart | ImagePart) -> Transcript:
+async def _transcribed(context: RunContext, speech: Speech, note: FilePart | ImagePart) -> Transcription:
     try:
         audio = await context.deps.store.blob(note.blob)
     except JournalError:
         audio = None
     if audio is None:
-        return Transcript(failure=GONE)
+        return Transcription(failure=GONE)
     return await speech.transcribe(
         context, audio, blob=note.blob, name=_name(note), media_type=bare_type(note.media_type)
     )
