@@ -233,7 +233,7 @@ export interface RunState {
 }
 
 /** The number of approvals resolved. */
-export interface ApprovalSettled {
+export interface ApprovalResolved {
   readonly object: "hermes.run.approval_response";
   readonly run_id: string;
   readonly choice: Choice;
@@ -250,7 +250,7 @@ export interface RulePreview {
 }
 
 /** The answer is stored. */
-export interface QuestionSettled {
+export interface QuestionResolved {
   readonly run_id: string;
   readonly question_id: string;
   readonly status: "answered";
@@ -1732,13 +1732,13 @@ export interface RpcResult {
 }
 
 /** Client-supplied servers. They disconnect `renew_s` seconds after the last such request. */
-export interface BroughtServersShown {
-  readonly servers: readonly BroughtShown[];
+export interface ClientServersShown {
+  readonly servers: readonly ClientServerShown[];
   readonly renew_s: number;
 }
 
 /** A client-supplied MCP server: connecting, connected or down, and why. */
-export interface BroughtShown {
+export interface ClientServerShown {
   readonly name: string;
   readonly state: string;
   readonly tools?: number;

@@ -3,7 +3,7 @@
 This is the whole list of places where secrets are removed before anything is stored or shown:
 
 - inputs (messages, titles, answers) and blobs: every store (`journal.log_store`) needs a redactor;
-- files that come with a message or are uploaded: `server.contents` and `server.blobs`;
+- files that come with a message or are uploaded: `server.message_content` and `server.blobs`;
 - errors over HTTP, and names that contain a key: `server.access.request_secrets`, which also knows the key
   that the caller sent;
 - events of a run: `agent.runlog.RunLog`, before an event is appended or put into the spool;

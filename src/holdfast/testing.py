@@ -29,7 +29,7 @@ from holdfast.chaos import (
     rate_limited_s,
     server_error,
 )
-from holdfast.chaos.stage import Step
+from holdfast.chaos.reply import Step
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
 __all__ = [

@@ -8,7 +8,7 @@ from holdfast.chaos import CallTool, ChaosServer
 from holdfast.codec import encode
 from holdfast.folds.phases import IllegalEvent
 from holdfast.interfaces.journal import Record
-from holdfast.runner.shared import SharedFolds
+from holdfast.runner.owner_resources import SharedFolds
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, served, target_of
 from stores import MemoryStore

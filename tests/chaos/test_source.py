@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chaos.raw_client import RawClient, connected
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest, Stage, by_model, by_path
+from holdfast.chaos import ChaosServer, Say, Script, ScriptedReply, SeenRequest, by_model, by_path
 
 
 async def said(client: RawClient, model: str = "m", wire: str = "chat") -> str:
@@ -65,8 +65,8 @@ async def test_attempts_by_model_and_by_path() -> None:
 class Broken:
     """A step with a bug."""
 
-    async def perform(self, stage: Stage, /) -> None:
-        raise LookupError(stage.request.number)
+    async def perform(self, reply: ScriptedReply, /) -> None:
+        raise LookupError(reply.request.number)
 
 
 async def ask_once(chaos: ChaosServer) -> int:

@@ -10,7 +10,7 @@ from holdfast.client.decoding import IF_ABSENT
 # The fields that every server has always sent. To add a field, give it a default or an entry in IF_ABSENT.
 SENT_BY_EVERY_SERVER = """
 Accepted: run_id session_id message_id mode
-ApprovalSettled: run_id choice resolved
+ApprovalResolved: run_id choice resolved
 ApprovalShown: approval_id tool command findings action choices
 AskList: data
 AssistantSaid: role content
@@ -24,8 +24,8 @@ CallTokens: seq at run_id call_id new_tokens cached_tokens output_tokens
 Capabilities: platform implementation version model auth runtime features endpoints
 ChannelMessageShown: id channel chat state
 ApprovalModeShown: mode
-BroughtServersShown: servers renew_s
-BroughtShown: name state
+ClientServersShown: servers renew_s
+ClientServerShown: name state
 ChildList: session_id data
 ChildShown: session_id run_id parent_session_id parent_run_id tool_call_id name depth status
 ClientCallShown: id tool
@@ -73,7 +73,7 @@ QuarantineDeleted: id deleted
 QuarantineEntry: id path kept taken_at
 QuarantineList: data
 QuarantineRestored: id path restored
-QuestionSettled: run_id question_id status
+QuestionResolved: run_id question_id status
 QuestionShown: question_id question
 QueueShown: data
 QueuedMessage: message_id run_id text mode state position created_at

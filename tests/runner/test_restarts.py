@@ -22,7 +22,7 @@ from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
-from holdfast.runner.shared import EVENTS_MAX, SharedFolds
+from holdfast.runner.owner_resources import EVENTS_MAX, SharedFolds
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.supervision import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.tools.shell.scope import find_marked

@@ -41,7 +41,7 @@ class AnswerRequest(msgspec.Struct):
     clarify_id: str | None = None
 
 
-class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.approval_response"):
+class ApprovalResolved(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.approval_response"):
     """The number of approvals resolved."""
 
     run_id: str
@@ -50,7 +50,7 @@ class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes
     approval_id: str = ""
 
 
-class QuestionSettled(ResponseBody, frozen=True):
+class QuestionResolved(ResponseBody, frozen=True):
     """The answer is stored."""
 
     run_id: str

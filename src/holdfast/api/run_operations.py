@@ -78,7 +78,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         ),
         scopes=("approve",),
         request=approvals.ApprovalRequest,
-        responses={200: approvals.ApprovalSettled},
+        responses={200: approvals.ApprovalResolved},
         errors={
             400: "invalid_request, invalid_json, invalid_approval_choice",
             403: "workspace_not_allowed",
@@ -113,7 +113,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         tag="Runs",
         summary="Answer a question from the model. The other paths are for hermes clients.",
         request=approvals.AnswerRequest,
-        responses={200: approvals.QuestionSettled},
+        responses={200: approvals.QuestionResolved},
         errors={
             400: "invalid_request, invalid_json",
             403: "workspace_not_allowed",

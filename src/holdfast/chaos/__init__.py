@@ -36,9 +36,9 @@ from holdfast.chaos.faults import (
 from holdfast.chaos.frames import SseStyle
 from holdfast.chaos.gates import Gate
 from holdfast.chaos.record import ClosedBy, RecordLimits, SeenConnection, SeenRequest, SeenTraffic
+from holdfast.chaos.reply import Script, ScriptedReply, Step
 from holdfast.chaos.server import ChaosOptions, ChaosServer
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Routed, Source, by_model, by_path
-from holdfast.chaos.stage import Script, Stage, Step
 from holdfast.chaos.statuses import (
     Status,
     bad_key,
@@ -120,12 +120,12 @@ __all__ = [
     "SayWords",
     "ScenarioSource",
     "Script",
+    "ScriptedReply",
     "SeenConnection",
     "SeenRequest",
     "SeenTraffic",
     "Source",
     "SseStyle",
-    "Stage",
     "Status",
     "Step",
     "Think",

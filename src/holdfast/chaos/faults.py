@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.chaos.answer import AnswerPart
 from holdfast.chaos.frames import encode_frame, http_chunk
 from holdfast.chaos.gates import Gate
-from holdfast.chaos.stage import Stage
+from holdfast.chaos.reply import ScriptedReply
 
 FLOOD_BYTES = 5_000_000
 LAST_ASCII = 0x7F
@@ -16,18 +16,18 @@ LAST_ASCII = 0x7F
 class Hang(Struct, frozen=True):
     """Silence until the client goes away; as the first step, not even headers are sent."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Wait forever; the end of the connection ends it."""
-        del stage
+        del reply
         await asyncio.get_running_loop().create_future()
 
 
 class Headers(Struct, frozen=True):
     """The response's headers, without a byte of its body."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send them unless they have been sent."""
-        await stage.send_head()
+        await reply.send_head()
 
 
 class KeepAlive(Struct, frozen=True):
@@ -36,15 +36,15 @@ class KeepAlive(Struct, frozen=True):
     times: int = 0
     pace_s: float = 0.05
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send them; an answer in one body is kept alive by white space, as gateways do."""
         sent = 0
         while self.times == 0 or sent < self.times:
-            if stage.is_streaming:
-                frames = stage.wire.ping()
-                await stage.send_payload(b"".join(encode_frame(frame, stage.sse) for frame in frames))
+            if reply.is_streaming:
+                frames = reply.wire.ping()
+                await reply.send_payload(b"".join(encode_frame(frame, reply.sse) for frame in frames))
             else:
-                await stage.send_payload(b"\n")
+                await reply.send_payload(b"\n")
             sent += 1
             await asyncio.sleep(self.pace_s)
 
@@ -55,9 +55,9 @@ class Drip(Struct, frozen=True):
     size: int = 1
     pace_s: float = 0.0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Set how bytes are sent."""
-        stage.drip_bytes, stage.drip_pace_s = self.size, self.pace_s
+        reply.drip_bytes, reply.drip_pace_s = self.size, self.pace_s
 
 
 class SayInTwoWrites(Struct, frozen=True):
@@ -67,23 +67,23 @@ class SayInTwoWrites(Struct, frozen=True):
     gate: Gate | None = None
     pace_s: float = 0.02
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send the two halves of one frame as two TCP writes."""
         assert not self.text.isascii(), "only a character beyond ASCII has an inside"
-        open_part = stage.wire.answer.open_part
+        open_part = reply.wire.answer.open_part
         if open_part is None or open_part.kind != "text":
-            await stage.open(AnswerPart("text"))
-        frames = stage.wire.delta(self.text)
-        if not stage.is_streaming:
+            await reply.open(AnswerPart("text"))
+        frames = reply.wire.delta(self.text)
+        if not reply.is_streaming:
             return
-        data = b"".join(http_chunk(encode_frame(frame, stage.sse)) for frame in frames)
+        data = b"".join(http_chunk(encode_frame(frame, reply.sse)) for frame in frames)
         cut = next(index for index, byte in enumerate(data) if byte > LAST_ASCII) + 1
-        await stage.send_bytes(data[:cut])
+        await reply.send_bytes(data[:cut])
         if self.gate is not None:
             await self.gate.passed()
         else:
             await asyncio.sleep(self.pace_s)
-        await stage.send_bytes(data[cut:])
+        await reply.send_bytes(data[cut:])
 
 
 class Flood(Struct, frozen=True):
@@ -91,12 +91,12 @@ class Flood(Struct, frozen=True):
 
     size_bytes: int = FLOOD_BYTES
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send it."""
-        open_part = stage.wire.answer.open_part
+        open_part = reply.wire.answer.open_part
         if open_part is None or open_part.kind != "text":
-            await stage.open(AnswerPart("text"))
-        await stage.send_frames(stage.wire.delta("x" * self.size_bytes))
+            await reply.open(AnswerPart("text"))
+        await reply.send_frames(reply.wire.delta("x" * self.size_bytes))
 
 
 class Raw(Struct, frozen=True):
@@ -104,9 +104,9 @@ class Raw(Struct, frozen=True):
 
     text: str
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send it after the headers, without opening events."""
-        await stage.send_payload(self.text.encode())
+        await reply.send_payload(self.text.encode())
 
 
 class Comment(Struct, frozen=True):
@@ -114,10 +114,10 @@ class Comment(Struct, frozen=True):
 
     text: str = "chaos"
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send it."""
-        if stage.is_streaming:
-            await stage.send_payload(f": {self.text}\n\n".encode())
+        if reply.is_streaming:
+            await reply.send_payload(f": {self.text}\n\n".encode())
 
 
 class Malformed(Struct, frozen=True):
@@ -126,53 +126,53 @@ class Malformed(Struct, frozen=True):
     data: str = '{"this is": not JSON'
     event: str = ""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send it as a data line; an answer in one body becomes this text."""
-        if not stage.is_streaming:
-            await stage.send_payload(self.data.encode())
-            stage.has_answered = True
+        if not reply.is_streaming:
+            await reply.send_payload(self.data.encode())
+            reply.has_answered = True
             return
-        await stage.begin()
+        await reply.begin()
         names = {"anthropic": "content_block_delta", "responses": "response.output_text.delta"}
-        event = self.event or names.get(stage.request.wire or "", "")
+        event = self.event or names.get(reply.request.wire or "", "")
         line = f"event: {event}\n" if event else ""
-        await stage.send_payload(f"{line}data: {self.data}\n\n".encode())
+        await reply.send_payload(f"{line}data: {self.data}\n\n".encode())
 
 
 class EndOfBody(Struct, frozen=True):
     """A clean end of the HTTP response without the protocol's terminal marker."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """End the body; the connection stays usable."""
-        await stage.send_half()
-        await stage.send_head()
-        await stage.end_body()
+        await reply.send_half()
+        await reply.send_head()
+        await reply.end_body()
 
 
 class HangUp(Struct, frozen=True):
     """Closes the connection in mid-body with FIN; as the first step, without a byte of an answer."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Close."""
-        await stage.send_half()
-        stage.peer.hang_up()
+        await reply.send_half()
+        reply.peer.hang_up()
 
 
 class Drop(Struct, frozen=True):
     """Drops the connection with RST; as the first step, without a byte of an answer."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Reset."""
-        await stage.send_half()
-        stage.peer.reset()
+        await reply.send_half()
+        reply.peer.reset()
 
 
 class CloseOnReuse(Struct, frozen=True):
     """Keeps the connection alive after this answer, and closes it when the next request arrives on it."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Arm it; the next request consumes no script and is not recorded."""
-        stage.peer.close_on_reuse()
+        reply.peer.close_on_reuse()
 
 
 class ReadOnly(Struct, frozen=True):
@@ -180,9 +180,9 @@ class ReadOnly(Struct, frozen=True):
 
     upload_bytes: int = 0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Read that much."""
-        await stage.peer.read_upload(self.upload_bytes)
+        await reply.peer.read_upload(self.upload_bytes)
 
 
 class ReadSlowly(Struct, frozen=True):
@@ -191,19 +191,19 @@ class ReadSlowly(Struct, frozen=True):
     bytes_per_s: float = 10.0
     piece_bytes: int = 1
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Read piece by piece until the whole body is there."""
-        while not stage.peer.upload_is_complete:
-            await stage.peer.read_upload(self.piece_bytes)
+        while not reply.peer.upload_is_complete:
+            await reply.peer.read_upload(self.piece_bytes)
             await asyncio.sleep(self.piece_bytes / self.bytes_per_s)
 
 
 class ReadRest(Struct, frozen=True):
     """Reads and forgets the rest of the upload, so that an early answer is not lost to a reset."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Read to its end."""
-        await stage.peer.read_upload(None)
+        await reply.peer.read_upload(None)
 
 
 UploadStep = ReadOnly | ReadSlowly | ReadRest

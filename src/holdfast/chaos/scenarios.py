@@ -17,8 +17,8 @@ from msgspec import Struct, field
 
 from holdfast.chaos import faults, statuses, steps
 from holdfast.chaos.record import SeenRequest
+from holdfast.chaos.reply import Script, Step
 from holdfast.chaos.source import Attempts
-from holdfast.chaos.stage import Script, Step
 from holdfast.chaos.statuses import Status
 
 _Step = TypeVar("_Step")

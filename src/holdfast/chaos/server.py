@@ -14,8 +14,8 @@ from holdfast.chaos.connection import ChaosConnection, ChaosExchange, RequestHea
 from holdfast.chaos.faults import UploadStep
 from holdfast.chaos.frames import SseStyle
 from holdfast.chaos.record import RecordLimits, SeenRequest, SeenTraffic
+from holdfast.chaos.reply import Script, ScriptedReply
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Source
-from holdfast.chaos.stage import Script, Stage
 from holdfast.chaos.statuses import Status
 from holdfast.chaos.wires import wire_for, wire_of_path
 
@@ -167,7 +167,7 @@ class ChaosServer:
             script = [Status(404, message=message)]
         await self._stage(connection, seen, "responses").perform(script)
 
-    def _stage(self, connection: ChaosConnection, seen: SeenRequest, wire: WireName) -> Stage:
+    def _stage(self, connection: ChaosConnection, seen: SeenRequest, wire: WireName) -> ScriptedReply:
         answer = ScriptedAnswer(
             number=seen.number,
             model=seen.model or "chaos",
@@ -175,7 +175,7 @@ class ChaosServer:
             usage=self.options.usage,
             include_usage=seen.include_usage,
         )
-        return Stage(seen, wire_for(wire, answer), connection, self.options.sse)
+        return ScriptedReply(seen, wire_for(wire, answer), connection, self.options.sse)
 
 
 def _listening_socket(options: ChaosOptions) -> socket.socket:

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 
 from holdfast.chaos.record import SeenRequest
-from holdfast.chaos.stage import Script
+from holdfast.chaos.reply import Script
 from holdfast.chaos.statuses import Status
 
 AfterLast = Literal["fail", "repeat", "cycle"]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.chaos.answer import ProviderError
-from holdfast.chaos.stage import Stage
+from holdfast.chaos.reply import ScriptedReply
 
 
 class Status(Struct, frozen=True):
@@ -21,14 +21,14 @@ class Status(Struct, frozen=True):
     type: str = ""
     code: str = ""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Answer."""
         if self.body is not None:
             body = self.body.encode()
         else:
             fault = ProviderError(self.message, self.type, self.code)
-            body = msgspec.json.encode(stage.wire.error_body(self.status, fault))
-        await stage.send_status(self.status, dict(self.headers), body)
+            body = msgspec.json.encode(reply.wire.error_body(self.status, fault))
+        await reply.send_status(self.status, dict(self.headers), body)
 
 
 def rate_limited() -> Status:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, ReportedUsage
 from holdfast.chaos.gates import Gate
-from holdfast.chaos.stage import Stage
+from holdfast.chaos.reply import ScriptedReply
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
@@ -20,18 +20,18 @@ def _pieces(text: str, size: int) -> Iterator[str]:
         yield text[start : start + size]
 
 
-async def _grow(stage: Stage, pieces: Iterator[str], pace_s: float) -> None:
+async def _grow(reply: ScriptedReply, pieces: Iterator[str], pace_s: float) -> None:
     for index, piece in enumerate(pieces):
         if index and pace_s:
             await asyncio.sleep(pace_s)
-        await stage.send_frames(stage.wire.delta(piece))
+        await reply.send_frames(reply.wire.delta(piece))
 
 
-async def _continue_part(stage: Stage, kind: PartKind, *, phase: str = "") -> AnswerPart:
-    part = stage.wire.answer.open_part
+async def _continue_part(reply: ScriptedReply, kind: PartKind, *, phase: str = "") -> AnswerPart:
+    part = reply.wire.answer.open_part
     if part is None or part.kind != kind or part.phase != phase:
         part = AnswerPart(kind, phase=phase)
-        await stage.open(part)
+        await reply.open(part)
     return part
 
 
@@ -43,10 +43,10 @@ class Say(Struct, frozen=True):
     pace_s: float = 0.0
     phase: str = ""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Add to the open text item, or open one."""
-        await _continue_part(stage, "text", phase=self.phase)
-        await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
+        await _continue_part(reply, "text", phase=self.phase)
+        await _grow(reply, _pieces(self.text, self.chunk_chars), self.pace_s)
 
 
 class SayWords(Struct, frozen=True):
@@ -55,12 +55,12 @@ class SayWords(Struct, frozen=True):
     text: str
     pace_s: float = 0.0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send each word with the space after it as one delta."""
-        await _continue_part(stage, "text")
+        await _continue_part(reply, "text")
         words = self.text.split(" ")
         spaced = [word + " " for word in words[:-1]] + words[-1:]
-        await _grow(stage, iter(spaced), self.pace_s)
+        await _grow(reply, iter(spaced), self.pace_s)
 
 
 class Think(Struct, frozen=True):
@@ -72,19 +72,19 @@ class Think(Struct, frozen=True):
     chunk_chars: int = 0
     pace_s: float = 0.0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Open a reasoning item, fill it, and leave its closing to what follows."""
-        if stage.request.wire == "anthropic" and self.encrypted:
+        if reply.request.wire == "anthropic" and self.encrypted:
             # A redacted block carries its data in its opening event and has no deltas.
-            await stage.open(AnswerPart("thinking", encrypted=self.encrypted))
-            await stage.send_frames(stage.wire.close())
-        if not self.text and stage.request.wire == "anthropic":
+            await reply.open(AnswerPart("thinking", encrypted=self.encrypted))
+            await reply.send_frames(reply.wire.close())
+        if not self.text and reply.request.wire == "anthropic":
             return
-        encrypted = "" if stage.request.wire == "anthropic" else self.encrypted
+        encrypted = "" if reply.request.wire == "anthropic" else self.encrypted
         part = AnswerPart("thinking", signature=self.signature, encrypted=encrypted)
-        await stage.open(part)
+        await reply.open(part)
         if self.text:
-            await _grow(stage, _pieces(self.text, self.chunk_chars), self.pace_s)
+            await _grow(reply, _pieces(self.text, self.chunk_chars), self.pace_s)
 
 
 class CallTool(Struct, frozen=True):
@@ -96,12 +96,12 @@ class CallTool(Struct, frozen=True):
     chunk_chars: int = 8
     pace_s: float = 0.0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Open, fill and close a tool-call item."""
-        await stage.open(AnswerPart("call", name=self.name, call_id=self.id))
+        await reply.open(AnswerPart("call", name=self.name, call_id=self.id))
         arguments = msgspec.json.encode(self.args).decode()
-        await _grow(stage, _pieces(arguments, self.chunk_chars), self.pace_s)
-        await stage.send_frames(stage.wire.close())
+        await _grow(reply, _pieces(arguments, self.chunk_chars), self.pace_s)
+        await reply.send_frames(reply.wire.close())
 
 
 class CutCall(Struct, frozen=True):
@@ -112,11 +112,11 @@ class CutCall(Struct, frozen=True):
     id: str = ""
     keep_chars: int = 5
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send the first characters of the arguments and nothing more."""
-        await stage.open(AnswerPart("call", name=self.name, call_id=self.id))
+        await reply.open(AnswerPart("call", name=self.name, call_id=self.id))
         arguments = msgspec.json.encode(self.args).decode()
-        await stage.send_frames(stage.wire.delta(arguments[: self.keep_chars]))
+        await reply.send_frames(reply.wire.delta(arguments[: self.keep_chars]))
 
 
 class Refuse(Struct, frozen=True):
@@ -124,10 +124,10 @@ class Refuse(Struct, frozen=True):
 
     text: str = "I can't help with that."
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Say it in the wire's place for refusals."""
-        await _continue_part(stage, "refusal")
-        await stage.send_frames(stage.wire.delta(self.text))
+        await _continue_part(reply, "refusal")
+        await reply.send_frames(reply.wire.delta(self.text))
 
 
 class OpenItem(Struct, frozen=True):
@@ -136,25 +136,25 @@ class OpenItem(Struct, frozen=True):
     kind: PartKind = "thinking"
     name: str = "tool"
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send the opening of the item."""
-        await stage.open(AnswerPart(self.kind, name=self.name if self.kind == "call" else ""))
+        await reply.open(AnswerPart(self.kind, name=self.name if self.kind == "call" else ""))
 
 
 class CloseItem(Struct, frozen=True):
     """Closes the open item."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send the closing of the item, if one is open."""
-        await stage.send_frames(stage.wire.close())
+        await reply.send_frames(reply.wire.close())
 
 
 class Begin(Struct, frozen=True):
     """Headers and the wire's opening events, nothing else."""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send them unless they have been sent."""
-        await stage.begin()
+        await reply.begin()
 
 
 class Lifecycle(Struct, frozen=True):
@@ -163,10 +163,10 @@ class Lifecycle(Struct, frozen=True):
     times: int = 1
     pace_s: float = 0.0
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send them."""
         for _ in range(self.times):
-            await stage.send_frames(stage.wire.lifecycle())
+            await reply.send_frames(reply.wire.lifecycle())
             await asyncio.sleep(self.pace_s)
 
 
@@ -179,13 +179,13 @@ class Finish(Struct, frozen=True):
     usage_chunk: Literal["as asked", "always", "never"] = "as asked"
     done: Literal["sent", "missing"] = "sent"
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send the terminal events as often as asked."""
-        answer = stage.wire.answer
+        answer = reply.wire.answer
         reason = self.reason or answer.natural_reason
         ending = AnswerEnding(reason, self.usage or answer.usage, self.usage_chunk, self.done)
         for _ in range(self.times):
-            await stage.finish(ending)
+            await reply.finish(ending)
 
 
 class ErrorEvent(Struct, frozen=True):
@@ -195,14 +195,14 @@ class ErrorEvent(Struct, frozen=True):
     type: str = ""
     code: str = ""
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Send it; nothing else follows by itself."""
         fault = ProviderError(self.message, self.type, self.code)
-        if stage.is_streaming:
-            await stage.send_frames(stage.wire.error(fault))
+        if reply.is_streaming:
+            await reply.send_frames(reply.wire.error(fault))
         else:
-            await stage.send_status(500, {}, msgspec.json.encode(stage.wire.error_body(500, fault)))
-        stage.has_answered = True
+            await reply.send_status(500, {}, msgspec.json.encode(reply.wire.error_body(500, fault)))
+        reply.has_answered = True
 
 
 class Wait(Struct, frozen=True):
@@ -210,9 +210,9 @@ class Wait(Struct, frozen=True):
 
     gate: Gate
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Tell the gate, then wait."""
-        del stage
+        del reply
         await self.gate.passed()
 
 
@@ -221,7 +221,7 @@ class Pause(Struct, frozen=True):
 
     pause_s: float
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Sleep."""
-        del stage
+        del reply
         await asyncio.sleep(self.pause_s)

@@ -44,7 +44,7 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.racing import is_about
 from holdfast.runner.claims import release
-from holdfast.runner.shared import SUSPECT_FROM, RunnerShared
+from holdfast.runner.owner_resources import SUSPECT_FROM, OwnerResources
 from holdfast.runner.slots import Slot
 from holdfast.values import (
     PARENT_GONE,
@@ -65,7 +65,7 @@ AFTER_TURN_S = 5.0  # how long each feature's work after the last turn can delay
 class SessionOwner:
     """Executes the runs of one session until none is left."""
 
-    def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SharedFold) -> None:
+    def __init__(self, session_id: str, deps: AgentDeps, shared: OwnerResources, *, view: SharedFold) -> None:
         self.session_id = session_id
         self.view = view
         self.handled_seq = 0  # the last seq that it has handled

@@ -30,7 +30,7 @@ from holdfast.racing import is_about
 from holdfast.runner.claims import ELSEWHERE, SESSIONS_LOOK_S, LogOwners, SessionClaims
 from holdfast.runner.crash_history import CrashHistory, SuspectTurns
 from holdfast.runner.orphaned_processes import OrphanedProcesses
-from holdfast.runner.shared import RunnerShared
+from holdfast.runner.owner_resources import OwnerResources
 from holdfast.runner.slots import Slots
 from holdfast.runner.titles import Titles
 from holdfast.supervision import LoopLag
@@ -67,7 +67,7 @@ class Supervisor:
         self.deps = deps
         self._limits = limits or RunnerLimits()
         slots = Slots(self._limits.runs_max)
-        self.resources = RunnerShared(
+        self.resources = OwnerResources(
             slots,
             SuspectTurns(deps.store, deps.clock, alone_s=self._limits.suspect_alone_s),
             suspect_alone_s=self._limits.suspect_alone_s,

@@ -27,7 +27,7 @@ _Routes = TypeVar("_Routes")
 # The module whose function `endpoints` binds the endpoints of a name's first part.
 FEATURES: Mapping[str, str] = MappingProxyType(
     {
-        "blobs": "contents",
+        "blobs": "message_content",
         "browsers": "access.endpoints",
         "context": "sessions.context",
         "docs": "docs_page",

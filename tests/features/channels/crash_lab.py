@@ -19,7 +19,7 @@ from fakes.crash import Crashed, CrashPoint
 from features.channels.lab import LeapingClock
 from holdfast import events as e
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.stage import Stage
+from holdfast.chaos.reply import ScriptedReply
 from holdfast.features.channels.channel_log import channel_state
 from holdfast.interfaces.journal import JournalError, Store
 from holdfast.journal.memory_disk import MemoryDisk
@@ -132,7 +132,7 @@ class UntilShown:
     changed: Notifier
     is_shown: Callable[[], bool]
 
-    async def perform(self, stage: Stage, /) -> None:
+    async def perform(self, reply: ScriptedReply, /) -> None:
         """Wait for it."""
-        del stage
+        del reply
         await self.changed.until(self.is_shown)

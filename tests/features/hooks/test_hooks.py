@@ -14,7 +14,7 @@ from fakes.crash import Crashed, CrashPoint
 from features.hooks.world import Hooks
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.features.hooks.calls import ANSWER_BYTES_MAX
 from holdfast.features.hooks.events import HookEnded, HookStarted
 from holdfast.features.hooks.hooks import FILE

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.features.memory import state
 from holdfast.features.memory.events import MemoryProposed, MemoryRejected, MemoryWritten
 from holdfast.features.memory.memories import (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent.world import messages, tool_ends
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import Record
 from holdfast.values import CHAT

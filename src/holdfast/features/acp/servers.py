@@ -13,23 +13,23 @@ from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 from holdfast.client.client import Client, in_path
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.exchange import ClientRequest
-from holdfast.features.mcp_client.bodies import BringServersRequest, BroughtServer, BroughtServersShown
+from holdfast.features.mcp_client.bodies import ClientServer, ClientServersRequest, ClientServersShown
 
 GivenServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 RENEWALS = 3  # within a lease
 AGAIN_S = 2.0
 
 
-def _supplied(given: GivenServer) -> BroughtServer:
+def _supplied(given: GivenServer) -> ClientServer:
     """Convert a server. Raises RequestError for a kind that Holdfast can't connect."""
     match given:
         case McpServerStdio():
             env = {one.name: one.value for one in given.env or ()}
-            return BroughtServer(name=given.name, command=[given.command, *(given.args or ())], env=env)
+            return ClientServer(name=given.name, command=[given.command, *(given.args or ())], env=env)
         case HttpMcpServer() | SseMcpServer():
             headers = {one.name: one.value for one in given.headers or ()}
             transport = "sse" if isinstance(given, SseMcpServer) else "http"
-            return BroughtServer(name=given.name, url=str(given.url), headers=headers, transport=transport)
+            return ClientServer(name=given.name, url=str(given.url), headers=headers, transport=transport)
         case AcpMcpServer():
             text = f"{given.name}: MCP servers inside the editor can't be used; pass a command or a URL."
             raise RequestError.invalid_params({"details": text})
@@ -42,14 +42,14 @@ class EditorServers:
         self._client = client
         self._session_id = session_id
         self._client_id = f"acp-{token_hex(8)}"
-        self._supplied = BringServersRequest([])
+        self._supplied = ClientServersRequest([])
         self._renewing: asyncio.Task[None] | None = None
 
     async def connect(self, given: Sequence[GivenServer], cwd: str) -> list[str]:
         """Connect servers, and return a notice for each that isn't connected. Raises RequestError."""
         if not given:
             return []
-        self._supplied = BringServersRequest([_supplied(one) for one in given], cwd)
+        self._supplied = ClientServersRequest([_supplied(one) for one in given], cwd)
         try:
             found = await self._put(self._supplied)
         except Refused as error:
@@ -64,10 +64,10 @@ class EditorServers:
             if one.state != "connected"
         ]
 
-    async def _put(self, servers: BringServersRequest) -> BroughtServersShown:
+    async def _put(self, servers: ClientServersRequest) -> ClientServersShown:
         path = f"/api/sessions/{in_path(self._session_id)}/mcp-servers/{in_path(self._client_id)}"
         body: dict[str, object] = msgspec.to_builtins(servers)
-        return await self._client.send(ClientRequest("PUT", path, body, token_hex(16)), BroughtServersShown)
+        return await self._client.send(ClientRequest("PUT", path, body, token_hex(16)), ClientServersShown)
 
     async def renew(self) -> None:
         """Renew before a run begins: after a restart, the server no longer has them."""
@@ -92,4 +92,4 @@ class EditorServers:
         self._renewing.cancel()
         await asyncio.wait([self._renewing])
         with suppress(ClientError):  # they expire on their own then
-            await self._put(BringServersRequest([]))
+            await self._put(ClientServersRequest([]))

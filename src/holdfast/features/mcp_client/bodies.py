@@ -9,7 +9,7 @@ from holdfast.api.operation import Operation
 from holdfast.api.sessions import AbsolutePath
 
 
-class BroughtServer(msgspec.Struct, kw_only=True):
+class ClientServer(msgspec.Struct, kw_only=True):
     """A client-supplied MCP server: a program to start, or a URL."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -20,14 +20,14 @@ class BroughtServer(msgspec.Struct, kw_only=True):
     transport: Literal["auto", "http", "sse"] = "auto"
 
 
-class BringServersRequest(msgspec.Struct):
+class ClientServersRequest(msgspec.Struct):
     """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}. An empty list disconnects them."""
 
-    servers: Annotated[list[BroughtServer], msgspec.Meta(max_length=32)]
+    servers: Annotated[list[ClientServer], msgspec.Meta(max_length=32)]
     cwd: AbsolutePath = ""  # working directory of programs, as an absolute path
 
 
-class BroughtShown(ResponseBody, frozen=True):
+class ClientServerShown(ResponseBody, frozen=True):
     """A client-supplied MCP server: connecting, connected or down, and why."""
 
     name: str
@@ -36,10 +36,10 @@ class BroughtShown(ResponseBody, frozen=True):
     why: str = ""
 
 
-class BroughtServersShown(ResponseBody, frozen=True):
+class ClientServersShown(ResponseBody, frozen=True):
     """Client-supplied servers. They disconnect `renew_s` seconds after the last such request."""
 
-    servers: tuple[BroughtShown, ...]
+    servers: tuple[ClientServerShown, ...]
     renew_s: float
 
 
@@ -54,8 +54,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "keep them. `client_id` is any text chosen by the client. Nothing is stored."
         ),
         scopes=("admin",),
-        request=BringServersRequest,
-        responses={200: BroughtServersShown},
+        request=ClientServersRequest,
+        responses={200: ClientServersShown},
         errors={400: "invalid_request, invalid_json", 409: "not_available"},
         needs_request=True,
     ),

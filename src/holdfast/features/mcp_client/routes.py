@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from holdfast.config.mcp_servers import BadMcpServer, McpServerConfig
 from holdfast.features.mcp_client.bodies import (
-    BringServersRequest,
-    BroughtServer,
-    BroughtServersShown,
-    BroughtShown,
+    ClientServer,
+    ClientServerShown,
+    ClientServersRequest,
+    ClientServersShown,
 )
 from holdfast.features.mcp_client.session_tools import LEASE_S, McpTools, TooManyServers
 from holdfast.sandbox.profile import ServerAccess
@@ -27,7 +27,7 @@ class ClientServerRoutes:
 
     async def put(self, request: Request) -> Response:
         """PUT /api/sessions/{session_id}/mcp-servers/{client_id}."""
-        body = await decoded(request, self._deps.limits, BringServersRequest)
+        body = await decoded(request, self._deps.limits, ClientServersRequest)
         session_id, client_id = request.path_params["session_id"], request.path_params["client_id"]
         checked_session_id(session_id)
         checked_session_id(client_id)
@@ -41,11 +41,13 @@ class ClientServerRoutes:
             status = await tools.of_clients.put(session_id, client_id, configs)
         except (BadMcpServer, TooManyServers) as error:
             raise bad_request(str(error), param="servers") from None
-        shown = [BroughtShown(name=one.name, state=one.state, tools=one.tools, why=one.why) for one in status]
-        return json_response(BroughtServersShown(servers=tuple(shown), renew_s=LEASE_S))
+        shown = [
+            ClientServerShown(name=one.name, state=one.state, tools=one.tools, why=one.why) for one in status
+        ]
+        return json_response(ClientServersShown(servers=tuple(shown), renew_s=LEASE_S))
 
 
-def _config(server: BroughtServer, cwd: str) -> McpServerConfig:
+def _config(server: ClientServer, cwd: str) -> McpServerConfig:
     return McpServerConfig(
         name=server.name,
         command=tuple(server.command),

@@ -20,8 +20,8 @@ from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.request_secrets import without_secrets as problem_without_secrets
-from holdfast.server.contents import without_secrets
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import without_secrets
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import accepted, not_sent
 from holdfast.server.runs.runs import known_run

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.agent.policy import mode_in
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.features.memory.events import MemoryOrigin
 from holdfast.features.memory.memories import (
     MEMORY,

@@ -22,7 +22,7 @@ from holdfast.models.adapters import adapter_of
 from holdfast.models.anthropic_request import API_VERSION
 from holdfast.models.call_request import AskForLess, CallRequest
 from holdfast.models.wire import StreamParser, WireRequest, bearer
-from holdfast.server.contents import Attached
+from holdfast.server.message_content import Attached
 from holdfast.targets import Target
 from holdfast.values import Failure
 

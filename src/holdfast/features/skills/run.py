@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.features.memory.memories import (
     Memories,
     MemoryEdit,

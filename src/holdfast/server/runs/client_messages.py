@@ -14,7 +14,7 @@ from starlette.requests import Request
 from holdfast.api.runs import HistoryItem
 from holdfast.folds.context import SUMMARY_MARK
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.contents import Attached, content_of, parts_in
+from holdfast.server.message_content import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import bad_request
 from holdfast.server.runs.requests import history_of, too_many_parts

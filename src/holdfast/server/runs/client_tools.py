@@ -13,8 +13,8 @@ from holdfast.folds.rows import AskRow, RunRow
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
 from holdfast.server.access.caller import caller_name
-from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import Attached, keep_attached
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.client_messages import ClientInput
 from holdfast.server.streams.waiting import ResponseSpan

@@ -11,9 +11,9 @@ from holdfast import events as e
 from holdfast.api.approvals import (
     AnswerRequest,
     ApprovalRequest,
-    ApprovalSettled,
+    ApprovalResolved,
     AskList,
-    QuestionSettled,
+    QuestionResolved,
     RulePreview,
 )
 from holdfast.api.runs import GateRequest, GateTried, RetryRequest, SayRequest, Stopping, StopRequest
@@ -34,8 +34,8 @@ from holdfast.runner.asks import (
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.contents import Attached, content_of, keep_attached, parts_in, without_secrets
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import Attached, content_of, keep_attached, parts_in, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import accepted, not_sent, reserved_place, started, too_many_parts
@@ -194,7 +194,7 @@ class RunInputRoutes:
             raise _stale(wanted)
         approval_id = asked[0].approval_id if len(asked) == 1 else ""
         return json_response(
-            ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
+            ApprovalResolved(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
         )
 
     async def approvals(self, request: Request) -> Response:
@@ -250,7 +250,7 @@ class RunInputRoutes:
                 "The question was already answered, or it expired or was withdrawn",
                 code="question_stale",
             )
-        return json_response(QuestionSettled(run_id=row.run_id, question_id=question_id, status="answered"))
+        return json_response(QuestionResolved(run_id=row.run_id, question_id=question_id, status="answered"))
 
     async def _run(self, row: RunRow) -> Run:
         return (await self._deps.folds.run(row)).state

@@ -31,8 +31,8 @@ from holdfast.folds.rows import RunRow
 from holdfast.interfaces.feature import AgentChoice, Feature, UnusableAgent
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.access.caller import caller_name
-from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, too_many
 from holdfast.server.transport.bodies import checked_session_id, converted

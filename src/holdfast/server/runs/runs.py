@@ -19,8 +19,8 @@ from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.access.caller import caller_name
-from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import keep_attached, without_secrets
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with

@@ -16,8 +16,8 @@ from holdfast.features.channels.kinds import platform_module
 from holdfast.folds.outbox import DeliveryState
 from holdfast.interfaces.ids import token_hex
 from holdfast.interfaces.journal import IfSessionKnown, KeyConflict, Replayed
-from holdfast.server.contents import keep_attached
 from holdfast.server.deps import RouteDeps
+from holdfast.server.message_content import keep_attached
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, parsed, read_body
 from holdfast.server.transport.once import earlier_response, once_key, replayed

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from holdfast.messages import AskedTool, AssistantMessage, Message, Said, SaidText, ToolMessage, UserMessage
 from holdfast.models.parts import IMAGE_TYPES
-from holdfast.server.contents import Attached, content_of
+from holdfast.server.message_content import Attached, content_of
 from holdfast.server.problems import Problem, bad_request
 from holdfast.values import FilePart, ImagePart, Part
 

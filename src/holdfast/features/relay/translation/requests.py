@@ -17,7 +17,7 @@ from holdfast.features.relay.translation.conversations import (
     thread_unsupported,
 )
 from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
-from holdfast.server.contents import Attached
+from holdfast.server.message_content import Attached
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_value

@@ -7,7 +7,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.decisions.provenance import outside_sources
+from holdfast.decisions.outside_sources import outside_sources
 from holdfast.features.plans.events import GoalContinued
 from holdfast.folds import session as sessions
 from holdfast.folds import transcript as transcripts

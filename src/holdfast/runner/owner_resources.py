@@ -115,7 +115,7 @@ class QueuePosition(Struct, frozen=True):
     why: str
 
 
-class RunnerShared(Struct):
+class OwnerResources(Struct):
     """Shared by all owners: slots for runs, and turns for suspects, which may have crashed the server.
 
     A suspect keeps its turn until it completes something, for up to `suspect_alone_s`. `crash_history` knows

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Step(Protocol):
     """One line of a script."""
 
-    async def perform(self, stage: "Stage", /) -> None:
+    async def perform(self, reply: "ScriptedReply", /) -> None:
         """Do it; what fails here is a bug in the script."""
         ...
 
@@ -28,7 +28,7 @@ class Step(Protocol):
 Script = Sequence[Step]
 
 
-class Stage(Struct):
+class ScriptedReply(Struct):
     """Performs one script; steps speak to the client through it alone."""
 
     request: SeenRequest
