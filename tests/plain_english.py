@@ -37,7 +37,7 @@ WORDINGS = {
     "a clause as the subject": Wording(
         r"""(?:^|["'`>|#]\s*\**|[.!:]\s+|[-*] )(?:What|Whatever|Whoever|Who)\b(?!')(?![^.!?]*\?)""",
         "start with a noun or a verb",
-        410,
+        264,
     ),
     "whoever": Wording(r"\b[Ww]hoever\b", "anyone who, the caller", 20),
     "nobody": Wording(r"\b[Nn]obody\b", "no one, or name who doesn't", 117),

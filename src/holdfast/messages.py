@@ -1,4 +1,4 @@
-"""What a model is shown: the messages and tools of one request, the same for every wire."""
+"""The messages and tools of one model request, the same for every wire."""
 
 from functools import cached_property
 from hashlib import blake2b
@@ -26,7 +26,7 @@ class _KeptMessage(msgspec.Struct, frozen=True, dict=True):
 
 
 class UserMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="user", tag_field="role"):
-    """What a person said."""
+    """A person's message."""
 
     text: str
     parts: tuple[Part, ...] = ()
@@ -89,7 +89,7 @@ class AssistantMessage(_KeptMessage, frozen=True, tag="assistant", tag_field="ro
 
 
 class ToolMessage(_KeptMessage, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
-    """What a tool call brought."""
+    """A tool call's result."""
 
     tool_call_id: str
     name: str

@@ -1,4 +1,4 @@
-"""What a model does while it answers: one stream of values, the same from every wire.
+"""Events of a model's answer: one stream of values, the same from every wire.
 
 `index` names an item within one attempt. Items of one answer may be open at the same time.
 """

@@ -71,7 +71,7 @@ class RunLimits(Struct, frozen=True):
         )
 
     def used_up(self) -> BudgetPart | None:
-        """Which part of the budget is used up, if any; `minutes_over` handles the minutes."""
+        """Return the part of the budget that is used up, if any; `minutes_over` handles the minutes."""
         run, most, spent = self.run, self.budget, self.spent()
         if most.tokens and spent.tokens >= most.tokens:
             return "tokens"

@@ -1,4 +1,4 @@
-"""What a scripted model says, before a wire encodes it."""
+"""A scripted model's answer, before a wire encodes it."""
 
 from typing import Literal
 

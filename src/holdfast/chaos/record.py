@@ -1,4 +1,4 @@
-"""What the bad model server saw: requests, connections, and who closed each of them."""
+"""The chaos server's record: requests, connections, and who closed each of them."""
 
 import time
 from collections.abc import Callable, Sequence

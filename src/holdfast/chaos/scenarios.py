@@ -227,14 +227,14 @@ class ScenarioSource(Struct):
     _attempts: dict[str, Attempts] = field(default_factory=dict[str, Attempts])
 
     def at_headers(self, request: SeenRequest) -> Script | None:
-        """What the header asks for; it alone can name a scenario that begins before the body is read."""
+        """Return the header's scenario; only the header can name one that begins before the body is read."""
         asked = request.headers.get(HEADER)
         if asked is not None:
             return self._take(SCENARIOS.get(asked.removeprefix(PREFIX), asked))
         return None if self.default is None else self._take(self.default)
 
     def at_body(self, request: SeenRequest) -> Script:
-        """What the model name asks for."""
+        """Return the model name's scenario."""
         name = request.model.removeprefix(PREFIX)
         if name not in SCENARIOS:
             message = f"there is no scenario {request.model!r}{nearest(name, SCENARIOS)}"

@@ -59,7 +59,7 @@ class ChaosServer:
 
     @property
     def seen(self) -> SeenTraffic:
-        """What the server saw, and conditions to wait for."""
+        """The server's record, and conditions to wait for."""
         return self.record
 
     @property

@@ -1,4 +1,4 @@
-"""Which script a request gets."""
+"""Chooses a script for each request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -68,7 +68,7 @@ class Chosen(Struct, frozen=True):
         del request
 
     def at_body(self, request: SeenRequest) -> Script:
-        """What the function says."""
+        """Return the function's script."""
         return self.choose(request)
 
 

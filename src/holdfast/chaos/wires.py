@@ -14,7 +14,7 @@ class Wire(Protocol):
 
     @property
     def answer(self) -> ScriptedAnswer:
-        """What has been said so far."""
+        """The answer so far."""
         ...
 
     def begin(self) -> list[ChaosFrame]:

@@ -1,4 +1,4 @@
-"""What can go wrong for a client: refused, unreachable, or answered by something else."""
+"""Errors of a client: refused, unreachable, or answered by something else."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a client hears on an event stream."""
+"""Items of an event stream."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

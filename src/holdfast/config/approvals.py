@@ -32,7 +32,7 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def verdict(self) -> RuleVerdict:
-        """Which of the three it is."""
+        """Return the rule's verdict."""
         return "allow" if self.allow else "ask" if self.ask else "deny"
 
     @property

@@ -176,7 +176,7 @@ def put_single_key(layers: Layers, environ: Mapping[str, str]) -> None:
 
 
 def from_text(text: str, kind: inspect.Type) -> object:
-    """What a text means where this type is wanted; one that does not fit stays as it is, for the check."""
+    """Convert a text to this type; one that doesn't fit is returned unchanged, for the check to report."""
     match kind:
         case inspect.BoolType():
             low = text.lower()

@@ -1,4 +1,4 @@
-"""What the tables of settings are made of: formats, numbers, secrets, and the sentence about each key."""
+"""Building blocks of settings: formats, numbers, secrets, and the sentence about each key."""
 
 from typing import Annotated, Literal, TypeAlias
 

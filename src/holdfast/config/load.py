@@ -48,7 +48,7 @@ ISSUES_SHOWN_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class ConfigInputs:
-    """What the settings are made from; beyond this, only files that they refer to are read."""
+    """The sources of the settings; besides these, only files that they name are read."""
 
     flags: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -70,7 +70,7 @@ class Loaded(Struct, frozen=True):
 
     @property
     def startup_warnings(self) -> tuple[str, ...]:
-        """What to print before anything starts: the ignored file, and the warnings."""
+        """Return the lines to print at the start: the ignored file, and warnings."""
         return (str(self.ignored), *self.warnings) if self.ignored else self.warnings
 
     @property

@@ -501,7 +501,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def node_name(self) -> str:
-        """What this server is called among those that share its database."""
+        """Return this server's name among those that share its database."""
         if self.server.node_name:
             return self.server.node_name
         # Two servers on one machine have different data directories, because each locks its own.

@@ -42,7 +42,7 @@ DEFAULT = SettingSource("default")
 
 
 class ConfigIssue(Struct, frozen=True):
-    """What is wrong with a setting, as the predicate of a sentence that never contains the value."""
+    """A problem with a setting, as the predicate of a sentence that never contains the value."""
 
     path: KeyPath
     text: str
@@ -66,7 +66,7 @@ class SettingSources:
         self._otherwise = otherwise
 
     def of(self, path: KeyPath) -> SettingSource:
-        """What set exactly this key."""
+        """Return the source of exactly this key."""
         return self._given.get(path, DEFAULT)
 
     def near(self, path: KeyPath) -> SettingSource:
@@ -85,7 +85,7 @@ def sentence(issue: ConfigIssue, sources: SettingSources, *, tree: Mapping[str, 
 
 
 def subject_of(path: KeyPath, tree: Mapping[str, object]) -> str:
-    """What a person calls a key: server.port, api_key of target "main"."""
+    """Return a key's name for people: server.port, api_key of target "main"."""
     if len(path) > 1 and path[0] in LISTED and isinstance(path[1], int):
         owner = f"{LISTED[str(path[0])]} {_name(tree.get(str(path[0])), path[1])}"
         return f"{dotted(path[2:])} of {owner}" if path[2:] else owner

@@ -274,7 +274,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
 
 
 class _Body(msgspec.Struct):
-    """What a request's body says, on any wire."""
+    """A request's body, on any wire."""
 
     stream: bool | None = None
     thinking: msgspec.Raw = msgspec.Raw()

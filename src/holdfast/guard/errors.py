@@ -1,4 +1,4 @@
-"""What the guard raises: each is also an httpx2 error, so that packages retry it like any other."""
+"""Errors of the guard: each is also an httpx2 error, so that packages retry it like any other."""
 
 import httpx2
 from msgspec.structs import replace

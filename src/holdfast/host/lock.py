@@ -139,7 +139,7 @@ def identity_of(folder: Path) -> str:
 
 
 def read_holder(folder: Path) -> LockHolder | None:
-    """What the directory's lock says about its holder, if anything."""
+    """Return the holder of the directory's lock, if it's known."""
     try:
         return msgspec.json.decode((folder / "lock").read_bytes()[:BYTES_MAX], type=LockHolder)
     except (OSError, msgspec.MsgspecError):

@@ -27,7 +27,7 @@ WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_outpu
 
 
 class Probed(Struct, frozen=True):
-    """What the call showed; without a `failure`, the model answered."""
+    """The result of the call; without a `failure`, the model answered."""
 
     took_s: float
     first_s: float | None  # until the first text or reasoning

@@ -1,4 +1,4 @@
-"""What people and clients are shown about a target; never its key, its headers or its address.
+"""A target as people and clients see it; never its key, its headers or its address.
 
 Whether a target works, in one word, from what its calls have shown.
 """

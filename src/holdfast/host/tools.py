@@ -51,7 +51,7 @@ class OpenedTools(Struct, frozen=True):
 
 
 class ToolWorld(Struct, frozen=True):
-    """What the built-in tools are made of."""
+    """Dependencies of the built-in tools."""
 
     environment: Mapping[str, str]
     kept_out: tuple[str, ...]

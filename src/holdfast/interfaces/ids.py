@@ -63,7 +63,7 @@ def is_automation(log_id: str) -> bool:
 
 
 def new_epoch() -> str:
-    """What distinguishes a session from an earlier one with the same id."""
+    """Return an id that distinguishes a session from an earlier one with the same id."""
     return token_hex(8)
 
 

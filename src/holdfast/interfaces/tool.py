@@ -19,7 +19,7 @@ ToolPlace: TypeAlias = Literal["anywhere", "workspace", "node"]
 
 
 class ToolTraits(Struct, frozen=True):
-    """What a tool guarantees; by default nothing."""
+    """A tool's guarantees; by default none."""
 
     read_only: bool = False  # changes nothing: runs without approval, in parallel, and again after a crash
     idempotent: bool = False  # one effect per effect_key, so it can run again after a crash

@@ -18,7 +18,7 @@ class UsageQuery(Struct, frozen=True):
 
 
 class UsageSum(msgspec.Struct, frozen=True):
-    """What one day, target, session or key used; a day's name is its number, a session's label its title."""
+    """The usage of one day, target, session or key; a day is named by number, a session labeled by title."""
 
     name: str
     label: str = ""
@@ -32,7 +32,7 @@ class UsageSum(msgspec.Struct, frozen=True):
 
 
 class UsageSource(Protocol):
-    """What knows how much was used."""
+    """A source of usage figures."""
 
     async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
         """What runs and relayed calls used, days in order and everything else by cost, highest first.

@@ -1,4 +1,4 @@
-"""What every store decides the same way: whether an append is refused, and which rows an event changes.
+"""Rules of all stores: whether an append is refused, and the rows that an event changes.
 
 A store looks things up and writes. What is written is decided here, without any I/O.
 """
@@ -68,7 +68,7 @@ class KnownRows(Protocol):
 
 
 class RowChanges(NamedTuple):
-    """What one event changes beside the log; None where a row stays as it is."""
+    """The rows that one event changes; None where a row stays the same."""
 
     session: rows.SessionRow | None
     run: rows.RunRow | None
@@ -117,7 +117,7 @@ def timeless(body: bytes) -> bytes:
 
 
 def earlier_answer(used: IdempotencyKey | None, *, digest: str, now_ms: int) -> Replayed | KeyConflict | None:
-    """What a request gets whose key was used before; None if it wasn't, or if that has expired."""
+    """Return the stored answer for a used idempotency key; None if it's unused or expired."""
     if used is None or used.expires_at_ms <= now_ms:
         return None
     return Replayed(used.answer) if used.digest == digest else KeyConflict()
@@ -152,7 +152,7 @@ def counts_usage(events: Iterable[Event]) -> bool:
 
 
 def index_event(head: LogHead, seq: int, *, event: Event, known: KnownRows, counts: bool) -> RowChanges:
-    """What the event at this seq changes; the head's row and counts are brought up to date."""
+    """Return the changes of the event at this seq, and update the head's row and counts."""
     kind, row, changed = type(event), head.row, None
     session_id = row.session_id
     if kind in rows.OF_SESSION:

@@ -1,4 +1,4 @@
-"""What every store does alike: it removes secrets, calls hooks, and lets readers follow its logs."""
+"""The common part of all stores: redaction, hooks, and followers of logs."""
 
 import time
 from abc import abstractmethod

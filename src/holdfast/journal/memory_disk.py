@@ -1,4 +1,4 @@
-"""What a store in memory keeps, and what survives it.
+"""The data of a store in memory, which survives the store.
 
 Several `MemoryStore`s on one disk behave like several processes on one file.
 """

@@ -1,4 +1,4 @@
-"""What the stores in SQL databases do alike: look-ups by queries of the same names, notes, and thinning."""
+"""The common part of the SQL stores: look-ups by queries of the same names, notes, and thinning."""
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -55,7 +55,7 @@ class Stretch(Struct):
 
 
 class ThinningPlan:
-    """Which deltas to join, given the log's events in order, for runs that ended before a given time.
+    """Chooses deltas to join, given the log's events in order, for runs that ended before a given time.
 
     `due` has the stretches of such runs, and `upto_seq` is the ending of the last of them. `is_over` means
     that the next run ended later, so nothing after it is due. Planning can start right after any run's

@@ -1,4 +1,4 @@
-"""What all model calls share, and the published prices of their tokens."""
+"""Dependencies shared by all model calls, and the published prices of tokens."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -63,7 +63,7 @@ def _read_table() -> Any:
 
 
 class CallDeps(Struct, frozen=True):
-    """What all calls share."""
+    """Dependencies shared by all calls."""
 
     http: "Callable[[], ModelHttp]"  # opens the connections on its first call
     shared: "TargetStates"

@@ -1,4 +1,4 @@
-"""What a call asks, as the retry loop sees it, and the request of a conversation that Holdfast holds."""
+"""A call's request as the retry loop sees it, and the request of a stored conversation."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class CallRequest(Protocol):
         ...
 
     def decide(self, failure: Failure, history: retry.History) -> retry.Decision:
-        """What follows from a failed attempt."""
+        """Decide how to continue after a failed attempt."""
         ...
 
     async def shorten(self) -> bool:

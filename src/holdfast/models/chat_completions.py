@@ -110,7 +110,7 @@ class Details(msgspec.Struct):
 
 
 class Delta(msgspec.Struct, gc=False):
-    """What a chunk adds to the answer; all of it if the answer isn't streamed."""
+    """The part of the answer in a chunk; all of it if the answer isn't streamed."""
 
     content: str | list[ChatPart] | None = None
     reasoning_content: str | None = None

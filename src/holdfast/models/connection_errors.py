@@ -1,4 +1,4 @@
-"""What the HTTP client's exceptions mean: how a connection failed, and what is known about it."""
+"""Classifies the HTTP client's exceptions: how a connection failed, and what is known about it."""
 
 import errno
 import ssl

@@ -131,7 +131,7 @@ class ModelHttp:
 
 
 class _RequestState(Struct):
-    """What is known about the connection of one request."""
+    """The state of one request's connection."""
 
     watchdog: Watchdog
     proxy: Proxy | None = None

@@ -1,4 +1,4 @@
-"""What people read about a model call while it is made and retried.
+"""Status lines about a model call while it's made and retried.
 
 The live line, which is never stored:
 - An attempt is connecting, waiting or streaming: `live_line`, where `would_do` says what happens next.

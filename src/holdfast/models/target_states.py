@@ -1,4 +1,4 @@
-"""What all runs share about the targets: gates, breakers, learned patience; kept as notes.
+"""State of the targets, shared by all runs and stored as notes: gates, breakers, learned patience.
 
 Several servers may share the notes. Each change is made to the value that is stored, so none is lost; `load`
 takes over what others have changed.
@@ -419,7 +419,7 @@ class TargetStates:
         return usual_s(self.learned(target), input_tokens)
 
     def learned(self, target: Target) -> Learned:
-        """What is known about the target's first-event times."""
+        """Return the target's learned first-event times."""
         return self._learned.get(learned_note(target), Learned())
 
     async def _change_gate(self, target: Target, change: Callable[[Gate], Gate]) -> None:

@@ -1,4 +1,4 @@
-"""What the three wires share: a request as bytes, items that are still open, JSON that may be wrong."""
+"""The common part of the three wires: requests as bytes, open items, possibly invalid JSON."""
 
 import hashlib
 import re

@@ -55,7 +55,7 @@ class ApprovalRule(Struct, frozen=True):
 
 
 class ActionPart(Struct, frozen=True):
-    """What a rule or grant applies to: one command of a script, or the whole call of another tool."""
+    """The unit that a rule or grant applies to: one command of a script, or a whole call of another tool."""
 
     tool: str
     findings: tuple[PolicyFinding, ...]
@@ -153,7 +153,7 @@ def beyond(rule: ApprovalRule, part: ActionPart, facts: PathFacts) -> str:
 
 
 def nearly_covered(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFacts) -> str:
-    """Which word keeps the longest rule that a command begins with from covering it; empty if none does."""
+    """Return the word that keeps the longest matching rule from covering a command, if any."""
     near = [rule for rule in rules if rule.verdict == "allow" and rule.tool == part.tool and rule.argv]
     near = [rule for rule in near if _begins_with(part, rule.argv)]
     return beyond(max(near, key=lambda rule: len(rule.argv)), part, facts) if near else ""
@@ -193,7 +193,7 @@ def _roots(rule: ApprovalRule, facts: PathFacts) -> list[str]:
 
 
 def covered_by_rule(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> frozenset[FindingKind]:
-    """Which findings of a part an allow rule that applies to it covers."""
+    """Return the findings of a part that an applicable allow rule covers."""
     if rule.paths:
         roots = _roots(rule, facts)
         # The words of a command can name folders, and a search reads what is below them.

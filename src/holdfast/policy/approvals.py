@@ -79,7 +79,7 @@ def _never(_path: str) -> bool:
 
 
 class Policy(Struct, frozen=True):
-    """What an action is judged by; built from the configuration, out of the agent's reach."""
+    """The basis for judging actions; built from the configuration, out of the agent's reach."""
 
     facts: PathFacts
     mode: ApprovalMode = "ask"
@@ -101,7 +101,7 @@ class Policy(Struct, frozen=True):
 
 
 class _Judged(Struct, frozen=True):
-    """What remains to ask about each part, and why the action is denied (empty if it is not)."""
+    """The findings that need approval in each part, and why the action is denied (empty if it isn't)."""
 
     open: tuple[tuple[ActionPart, tuple[PolicyFinding, ...]], ...]
     denials: tuple[str, ...]
@@ -130,7 +130,7 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
 
 
 def _beside(action: Action) -> list[str]:
-    """What people are shown about the action beside its own words, which must stay exactly what is run."""
+    """Return the notes about the action for people; its own words must stay exactly what is run."""
     keeps = ["It keeps running in the background."] if action.background else []
     return [*keeps, f"The agent's reason: “{action.reason}”"] if action.reason else keeps
 
@@ -171,7 +171,7 @@ def _offers(judged: _Judged, policy: Policy) -> tuple[GrantOffer, ...]:
 
 
 def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> tuple[Choice, ...]:
-    """What a person may answer."""
+    """Return the choices for a person."""
     if rule_for(action, policy, grants=grants) is None:
         return ("once", "deny")
     return ("once", "session", "always", "deny")

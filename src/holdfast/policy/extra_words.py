@@ -1,4 +1,4 @@
-"""Which further words a rule covers beyond those that it names: workspace files and harmless options."""
+"""Decides which words a rule covers beyond those that it names: workspace files and harmless options."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _TEXTS_FIRST = frozenset(("pattern", "filter"))
 
 
 class _Program(Struct, frozen=True):
-    """Which table a command's words are read by, and from which word on."""
+    """The table for a command's words, and the first word that it applies to."""
 
     usage: ProgramUsage
     first: int  # the first word that is no part of the program's name

@@ -63,7 +63,7 @@ _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
 def covered_by_grant(
     grant: GrantRule, part: ActionPart, facts: PathFacts, *, contained: bool = False
 ) -> frozenset[FindingKind]:
-    """Which findings of a part a grant covers; none if it applies to something else.
+    """Return the findings of a part that a grant covers; none if it applies to something else.
 
     `contained` says whether the part runs in a sandbox that holds.
     """

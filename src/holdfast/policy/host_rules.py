@@ -1,4 +1,4 @@
-"""Which hosts a sandboxed command may connect to, by name.
+"""The hosts that a sandboxed command can connect to, by name.
 
 - `pypi.example` is that host on the ports 80 and 443, `pypi.example:8443` on this port alone.
 - `*.example` is every host below `example`, but not `example` itself.

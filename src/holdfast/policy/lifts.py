@@ -1,4 +1,4 @@
-"""What lies inside the sandbox, and what a command asks to have lifted of it."""
+"""The limits of the sandbox, and those that a command asks to lift."""
 
 from collections.abc import Iterator
 from typing import Literal, TypeAlias, get_args
@@ -17,7 +17,7 @@ _INSIDE: frozenset[FindingKind] = frozenset(get_args(FindingKind)) - _ALWAYS_ASK
 
 
 class Containment(Struct, frozen=True):
-    """What the sandbox is known to hold for commands in a workspace.
+    """The sandbox's known limits for commands in a workspace.
 
     `held` means that the self-test showed it: secret files can't be read, protected files can't be changed,
     other processes can't be reached, and neither can the network beyond what is configured.
@@ -88,7 +88,7 @@ def _are_within(paths: tuple[str, ...], roots: tuple[str, ...]) -> bool:
 
 
 def describe_lift(lift: Lift) -> str:
-    """What is lifted, in a few words; empty if nothing is."""
+    """Describe the lifted limits in a few words; empty if there are none."""
     if lift.everything:
         return "without the sandbox"
     parts = ["every host"] if lift.network else list(lift.hosts)

@@ -1,4 +1,4 @@
-"""What is known about paths: whether they are in the workspace, secret, Holdfast's own, or vital."""
+"""Facts about paths: whether they are in the workspace, secret, Holdfast's own, or vital."""
 
 import posixpath
 import re
@@ -84,7 +84,7 @@ _EXPANSION = re.compile(r"\$\{(\w++)(:?\?)?[^{}]*+\}|\$(\w++)|\$\(.*\)|`[^`]*+`"
 
 
 class Below(Struct, frozen=True):
-    """What a copy of a path would include: the names below it, and whether there are links."""
+    """The contents of a copy of a path: the names below it, and whether there are links."""
 
     names: tuple[str, ...] = ()
     links: bool = False
@@ -202,7 +202,7 @@ class PathFacts(Struct, frozen=True):
         return found if word.literal else found | self._matched(pieces, known, among=self.protected)
 
     def emptied(self, word: Word, cwds: Iterable[str]) -> frozenset[str]:
-        """What a word removes as the target of a removal: x/* counts as x."""
+        """Return the path that a word removes as the target of a removal: x/* counts as x."""
         known = tuple(cwds)
         texts = self.spellings(word)
         if word.literal:
@@ -212,7 +212,7 @@ class PathFacts(Struct, frozen=True):
         return whole | self._matched(texts, known, among=(*_SYSTEM_TREES, self.home))
 
     def _unset(self, text: str) -> str:
-        """What a text becomes if its variables are empty: both /$x and $x/ count as /."""
+        """Return the text with empty variables: both /$x and $x/ count as /."""
         text = text.replace('"', "")
         first = _EXPANSION.search(text)
         if first is None:

@@ -1,4 +1,4 @@
-"""Which addresses are public: no loopback, no private network, none with a special purpose."""
+"""Recognizes public addresses: no loopback, no private network, none with a special purpose."""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""What a repository's own settings and hooks make git run or read, and which git commands do so.
+"""Programs and files that a repository's settings and hooks make git use, and the commands that do so.
 
 The person who opened a repository need not have written its `.git` folder. A setting of the user's own files
 (`~/.gitconfig`) is the user's choice and is not checked here.
@@ -24,7 +24,7 @@ class NamedFile(Struct, frozen=True):
 
 
 class Repository(Struct, frozen=True):
-    """What git would obey in one directory: settings, hooks, and what could not be read."""
+    """Settings and hooks that git would obey in one directory, and unreadable files."""
 
     settings: tuple[Setting, ...] = ()
     hooks: tuple[str, ...] = ()

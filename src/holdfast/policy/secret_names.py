@@ -1,4 +1,4 @@
-"""Which files hold secrets, by their names.
+"""Recognizes files with secrets by their names.
 
 A backup counts like the file that it was made from. An example (`.env.example`) holds no
 secret, wherever it is, unless everything in its folder is one.

@@ -108,7 +108,7 @@ def _taken_along(
 
 
 def _from_git(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
-    """What a subcommand of git shows of the repository's files and settings."""
+    """Return the repository files and settings that a git subcommand shows."""
     texts = [word.text for word in command.words]
     at = 1
     while at < len(texts) and texts[at].startswith("-"):

@@ -111,7 +111,7 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
 
 
 def tool_kind(tool: str) -> ToolKind | None:
-    """What a call of the tool does, or None if the tool isn't built in."""
+    """Return the kind of a built-in tool, or None if it isn't built in."""
     return BUILT_IN.get(tool)
 
 

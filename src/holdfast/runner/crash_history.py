@@ -1,4 +1,4 @@
-"""Which earlier processes crashed, and so which runs a crash cut off.
+"""Records which earlier processes crashed, and so which runs a crash cut off.
 
 Suspects of a crash loop take turns: one at a time, on all nodes that share a store together.
 """

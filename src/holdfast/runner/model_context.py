@@ -1,4 +1,4 @@
-"""What the next model call of a session sends, and the changes that people make to it: pins and reverts."""
+"""The context of a session's next model call, and people's changes to it: pins and reverts."""
 
 from collections.abc import Sequence
 from typing import Literal

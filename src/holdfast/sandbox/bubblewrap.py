@@ -78,7 +78,7 @@ class Bubblewrap(Struct, frozen=True):
 
     @property
     def name(self) -> BackendName:
-        """What people know it by."""
+        """Return its name for people."""
         return "bubblewrap"
 
     @contextmanager
@@ -185,7 +185,7 @@ class Bubblewrap(Struct, frozen=True):
                 yield path, leads_to
 
     def _mounts(self, profile: Profile, sources: "_Sources") -> Iterator[_Mount]:
-        """What is mounted where: the shallow first, and at one place what takes away last."""
+        """Return the mounts: shallow ones first and, at the same path, masks last."""
         if profile.home != "/" and not (profile.workspace and is_below(profile.home, profile.workspace)):
             yield _mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
         for path, leads_to in self._links(profile):
@@ -269,7 +269,7 @@ def _system() -> Iterator[str]:
 
 
 def _outside(profile: Profile) -> tuple[str, ...]:
-    """What is mounted beside the system and the workspace."""
+    """Return the mounts besides the system and the workspace."""
     return (*profile.read, *profile.write, *(path for path, _ in profile.links))
 
 

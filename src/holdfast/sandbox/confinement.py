@@ -17,14 +17,14 @@ from holdfast.values import Lift
 
 
 class Confinement(Struct, frozen=True):
-    """What one command may reach, and what keeps it there."""
+    """The access of one command, and the sandbox that enforces it."""
 
     sandbox: Sandbox
     profile: Profile
 
     @property
     def shortfall(self) -> str:
-        """What a sandbox that masks secret files can't hold in this workspace; empty if it's nothing."""
+        """Return what a sandbox that masks secret files can't enforce in this workspace, if anything."""
         return self.profile.shortfall if self.sandbox.held.masks else ""
 
     def noting_hosts(self) -> "Confinement":
@@ -48,7 +48,7 @@ class Confiner(Struct, frozen=True):
     profiles: Profiles
 
     def confinement(self, workspace: Path, *, cwd: str = "", lift: Lift | None = None) -> Confinement | None:
-        """What a command runs in; None if it runs without a sandbox. Looks at files, so it blocks."""
+        """Return a command's confinement; None if it runs without a sandbox. Looks at files, so it blocks."""
         if self.sandbox.confines is None or (lift is not None and lift.everything):
             return None
         return Confinement(self.sandbox, self.profiles.profile(workspace, cwd=cwd, lift=lift))
@@ -59,5 +59,5 @@ class Confinable(Protocol):
     """A tool that starts programs in the sandbox."""
 
     def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
-        """What a call with these arguments runs in; None if that is no sandbox. Blocks."""
+        """Return the confinement of a call with these arguments; None without a sandbox. Blocks."""
         ...

@@ -53,7 +53,7 @@ class Landlock(Struct, frozen=True):
 
     @property
     def name(self) -> BackendName:
-        """What people know it by."""
+        """Return its name for people."""
         return "landlock"
 
     @contextmanager

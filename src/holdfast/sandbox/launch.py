@@ -87,7 +87,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> BackendName:
-        """What people know it by."""
+        """Return its name for people."""
         ...
 
     def launch(

@@ -75,7 +75,7 @@ class ProxyLimits(Struct, frozen=True, kw_only=True):
 
 
 class _Asked(Struct, frozen=True):
-    """What a client asked for: where to connect, and what to send there first."""
+    """A client's request: its destination, and the bytes to send there first."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""What one command may reach: a value, with a digest that stands in the log."""
+"""The access of one command: a value, with a digest for the log."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -15,7 +15,7 @@ NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
 
 
 class ProcessLimits(Struct, frozen=True, kw_only=True):
-    """What one command may use; 0 means no limit."""
+    """Resource limits of one command; 0 means no limit."""
 
     memory_bytes: int = 0
     processes: int = 0
@@ -23,7 +23,7 @@ class ProcessLimits(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """What one command may reach; every path is absolute and without links.
+    """The access of one command; every path is absolute and without links.
 
     The system is readable, the workspace writable, the home folder empty, and nothing else is there.
     `protected` and `masked` exist when the profile is made, and win over `write` and `read`.
@@ -62,7 +62,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     @property
     def shortfall(self) -> str:
-        """What of the profile no sandbox can hold, as sentences for people; empty if it's nothing."""
+        """Return the parts that no sandbox can enforce, as sentences for people; empty if there are none."""
         lacks: list[str] = []
         if not self.searched:
             lacks.append(

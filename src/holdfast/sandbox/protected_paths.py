@@ -82,7 +82,7 @@ _Names: TypeAlias = tuple[tuple[str, bool], ...]  # paths in a folder, and wheth
 
 
 class _Look(Struct):
-    """What one look at a workspace found."""
+    """The state of a workspace's protected paths at one time."""
 
     folders: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry])
@@ -295,7 +295,7 @@ class ProtectedPaths:
 
 
 def _unapproved(root: str, state: _State, now: _Look) -> list[_Change]:
-    """What changed while something ran that wasn't approved to change it."""
+    """Return the changes that a program made without approval."""
     if state.is_settled:
         return []
     approved = (*state.approved_blind, *(path for watch in state.watches for path in watch.approved))
@@ -363,7 +363,7 @@ def _by_a_person(path: str, state: _State, now: _Look) -> bool:
 
 
 def _changes(before: _Look, now: _Look) -> Iterator[tuple[str, ChangeKind]]:
-    """What differs, the outermost paths first; what is below a changed folder is part of it."""
+    """Return the differences, outermost paths first. A changed folder includes everything below it."""
     told: set[str] = set()
     for path in sorted({*before.entries, *now.entries}):
         if _is_below(path, told):
@@ -431,7 +431,7 @@ def _folder(
 
 
 def _worth_a_look(root_fd: int, place: str) -> _Names:
-    """What is a folder or protected in a folder."""
+    """Return the folders and the protected files in a folder."""
     try:
         descriptor = os.open(place or ".", _FOLDER_FLAGS, dir_fd=root_fd)
     except OSError:
@@ -475,7 +475,7 @@ def _note(root_fd: int, path: str, found: os.stat_result, *, look: _Look, earlie
 
 
 def _contents(root_fd: int, path: str, entry: _Entry, look: _Look) -> bytes | None:
-    """What is needed to bring an entry back; None if it is too much or of another kind."""
+    """Return the data that restores an entry; None if it's too large or of another kind."""
     try:
         if stat.S_ISLNK(entry.kind):
             return os.fsencode(os.readlink(path, dir_fd=root_fd))
@@ -490,7 +490,7 @@ def _contents(root_fd: int, path: str, entry: _Entry, look: _Look) -> bytes | No
 
 
 def _of_version_control(place: str) -> tuple[str, ...]:
-    """What is protected in a folder of git, of a submodule or of Mercurial; the rest isn't searched."""
+    """Return the protected paths in a folder of git, a submodule or Mercurial, without searching the rest."""
     parts = place.lower().split("/")
     if parts[-1] == ".git" or (".git" in parts[:-2] and parts[-2] == "modules"):
         return (*GIT_PROTECTED, GIT_ALTERNATES, _WORKTREES)

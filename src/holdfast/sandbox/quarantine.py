@@ -85,7 +85,7 @@ class Quarantine(Struct, frozen=True):
         return str(kept)
 
     def files(self) -> tuple[QuarantinedFile, ...]:
-        """What is kept, the newest first; what can't be read is left out."""
+        """Return the entries, newest first, without unreadable ones."""
         try:
             names = os.listdir(self.folder)  # noqa: PTH208 - names, not paths
         except OSError:
@@ -120,7 +120,7 @@ class Quarantine(Struct, frozen=True):
         return file
 
     def file(self, file_id: str) -> QuarantinedFile:
-        """What is kept under this id; raises NotInQuarantine."""
+        """Return the entry with this id; raises NotInQuarantine."""
         file = next((each for each in self.files() if each.id == file_id), None)
         if file is None:
             raise NotInQuarantine(f"Nothing in quarantine has the id {file_id}.")

@@ -18,7 +18,7 @@ class SandboxRefused(OSError):
 
 
 class Sandbox(Struct, frozen=True):
-    """What commands of this server run in; `why` says what is missing, and is empty if nothing is."""
+    """The sandbox of this server's commands; `why` says what is missing, if anything."""
 
     confines: Backend | None = None
     held: Held = field(default_factory=Held)
@@ -26,7 +26,7 @@ class Sandbox(Struct, frozen=True):
 
     @property
     def backend(self) -> BackendName:
-        """What confines commands."""
+        """Return the backend's name."""
         return self.confines.name if self.confines else "none"
 
     @property

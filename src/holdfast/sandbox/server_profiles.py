@@ -115,7 +115,7 @@ def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
 
 
 def _granted(named: Iterable[str], home: str) -> Iterator[str]:
-    """What is writable for that: a folder, or the folder of a file, since programs keep more beside it."""
+    """Return the writable folder: the given one, or the one that contains the file."""
     for path in named:
         if is_in(path, _NOT_WRITABLE) or is_secret(path):
             continue
@@ -135,7 +135,7 @@ def _programs(program: str, home: str, cwd: str) -> Iterator[str]:
 
 
 def _entries(folder: str) -> list[str]:
-    """What is in the home folder; of links only those that lead out of it, to nothing secret."""
+    """Return the entries of the home folder; of links, only those that lead outside, to nothing secret."""
     try:
         with os.scandir(folder) as entries:
             found = sorted((entry.path, entry.is_symlink()) for entry in entries)

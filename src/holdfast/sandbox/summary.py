@@ -34,7 +34,7 @@ def sandbox_facts(sandbox: Sandbox, *, network: NetworkAccess) -> str:
 def sandbox_line(
     sandbox: Sandbox, *, mode: SandboxMode, approvals: ApprovalMode, network: NetworkAccess = "off"
 ) -> str:
-    """What the sandbox holds here, and what follows for approvals."""
+    """Describe what the sandbox protects here, and the effect on approvals."""
     if mode == "off":
         return "The sandbox is off: commands that run can do whatever you can."
     if is_held(sandbox):

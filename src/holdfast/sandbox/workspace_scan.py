@@ -36,7 +36,7 @@ _CACHES = frozenset((
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What of a folder is secret and what is protected: absolute paths, without links."""
+    """The secret and the protected paths of a folder, absolute and without links."""
 
     secret: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class WorkspaceScan:
         self._seen: OrderedDict[str, _Root] = OrderedDict()
 
     def look(self, root: str) -> Found:
-        """What is secret and what is protected below a folder, which must not be a link."""
+        """Return the secret and the protected paths below a folder, which must not be a link."""
         with self._lock:
             known = self._seen.pop(root, None) or _Root()
             known.folders, complete = self._walked(root, known.folders)

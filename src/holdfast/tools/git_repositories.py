@@ -1,4 +1,4 @@
-"""What git would obey in a directory, read from the disk without running git.
+"""Settings that git would obey in a directory, read from the disk without running git.
 
 The repository is found as git finds it: from the directory upwards, a `.git` folder, a `.git` file that names
 one, or a folder that is one itself. If git could find more than one, all of them count. Submodules

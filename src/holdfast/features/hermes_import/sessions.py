@@ -214,7 +214,7 @@ class HermesSessions:
 
     @property
     def problems(self) -> list[str]:
-        """Which files could not be read, and why."""
+        """Return the unreadable files, and why."""
         found = dict(self._problems)
         for folder in self._pages:
             found |= folder.problems

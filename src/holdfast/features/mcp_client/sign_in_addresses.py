@@ -1,4 +1,4 @@
-"""Which addresses a sign-in may use: a server names them, and it is not trusted to."""
+"""Checks the addresses of a sign-in: the server that names them isn't trusted."""
 
 import asyncio
 import ipaddress

@@ -280,7 +280,7 @@ def _version_in(message: Json) -> str:
 
 
 def _modern_headers(message: Json) -> dict[str, str]:
-    """What the message says, for the headers that a server compares it with."""
+    """Return the parts of the message that a server compares with its headers."""
     version, method = _version_in(message), message.get("method")
     if not version or not isinstance(method, str):
         return {}

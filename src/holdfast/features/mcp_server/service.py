@@ -1,4 +1,4 @@
-"""What the MCP transport hands to the service, and the streams that it gets back."""
+"""Requests from the MCP transport to the service, and the streams that it returns."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from holdfast.server.streams.stream import Feed
 
 
 class McpCaller(Struct, frozen=True):
-    """Whose request it is: the client, and its HTTP request with the key's name and scopes."""
+    """The caller: the client, and its HTTP request with the key's name and scopes."""
 
     peer: McpPeer
     scope: Scope

@@ -158,7 +158,7 @@ class DatabaseAddress(Struct):
         )
 
     async def arguments(self) -> dict[str, Any]:
-        """What the library's `connect` needs."""
+        """Return the arguments of the library's `connect`."""
         if self.sslmode in _TLS_MODES and self._context is None:
             self._context = await asyncio.to_thread(partial(_tls, self.sslmode, self.sslrootcert))
         return {

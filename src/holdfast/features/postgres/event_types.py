@@ -1,4 +1,4 @@
-"""Which types of events may be written while nodes of several versions use one database; also, which blobs.
+"""The event types and blobs that can be written while nodes of several versions share a database.
 
 A type is written only if every node that is there reads it, and then it is recorded for good. A node that
 doesn't read every recorded type doesn't start. Each side writes before it looks, so one of them sees the

@@ -1,4 +1,4 @@
-"""What a node knows of the ends of logs.
+"""A node's knowledge of the ends of logs.
 
 It may be out of date, because other nodes append, too. That does no harm to a write: a row changes only
 together with an appended event, so an append that goes by an outdated head finds its seq taken. Only fresh

@@ -1,4 +1,4 @@
-"""What is handed to the writer: appends, which share a statement, and other writes, which don't."""
+"""Jobs of the writer: appends, which share a statement, and other writes, which don't."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any

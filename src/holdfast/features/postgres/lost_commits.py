@@ -1,4 +1,4 @@
-"""What a failover took back: appends that were confirmed and published, and are no longer in the database.
+"""Appends lost in a failover: confirmed and published, but no longer in the database.
 
 That happens if the database fails over to a standby that followed asynchronously, or loses its last commits
 in a crash. A node remembers what it wrote recently and writes it again. This is best effort: what nobody
@@ -40,7 +40,7 @@ class _Commit(NamedTuple):
 
 
 class LostWrites(msgspec.Struct, frozen=True):
-    """What a node found missing last: how many appends, and how many of them it wrote again."""
+    """A node's latest losses: the number of lost appends, and of those that it wrote again."""
 
     at_ms: int
     node: str
@@ -50,7 +50,7 @@ class LostWrites(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What happened, for people."""
+        """Describe the loss for people."""
         return (
             f"the database lost {self.missing} writes that it had confirmed; node {self.node} wrote "
             f"{self.restored} of them again"
@@ -64,7 +64,7 @@ def loss_in(note: bytes | None, *, now_ms: int) -> LostWrites | None:
 
 
 class RecentCommits:
-    """What this node has written lately."""
+    """This node's recent writes."""
 
     def __init__(self, keep_s: float) -> None:
         self._keep_s = keep_s
@@ -87,7 +87,7 @@ class RecentCommits:
             commit.jobs[:] = [one for one in commit.jobs if one[0].session_id != session_id]
 
     async def missing(self, connection: Connection) -> list[Written]:
-        """What is not in the database any more, in the order in which it was written."""
+        """Return the writes that are no longer in the database, in their original order."""
         written = [one for commit in self._commits for one in commit.jobs]
         # What is lost is always the end of what was written. So one look is enough if nothing is.
         if not written or await _found(connection, written[-1:]):

@@ -135,7 +135,7 @@ class BlobBucket:
 
 
 def _reason(error: Exception) -> str:
-    """What the service answered, or what kept it from answering, in one line."""
+    """Describe the service's error, or the failed request, in one line."""
     text = str(error)
     if (status := _STATUS.search(text)) is not None:
         code = _CODE.search(text)

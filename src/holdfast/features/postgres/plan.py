@@ -1,4 +1,4 @@
-"""What one append statement writes: events, and the rows, search text and keys that go with them.
+"""The data of one append statement: events, and the rows, search text and keys that go with them.
 
 Many appends share one statement. An append that is declined or refused adds nothing to it, so it doesn't
 affect the others.

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class WriterHooks(Struct, frozen=True):
-    """What the writer tells the store."""
+    """The writer's callbacks into the store."""
 
     prepare: Callable[[Connection], Awaitable[None]]  # a new connection, before anything is written to it
     committed: Callable[[AppendPlan | DeltaPlan], None]  # after each statement, before its futures complete

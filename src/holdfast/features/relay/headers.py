@@ -1,4 +1,4 @@
-"""Which headers pass through the relay, in each direction; all others stay here."""
+"""The headers that pass through the relay in each direction; all others are dropped."""
 
 from collections.abc import Iterable, Mapping
 
@@ -62,7 +62,7 @@ SENT_BACK_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "x-codex-")
 
 
 class HeadersUp:
-    """Which of the client's headers the provider gets; `also` names further ones."""
+    """The client headers for the provider; `also` names further ones."""
 
     def __init__(self, also: Iterable[str] = ()) -> None:
         wanted = SENT_UP | {name.lower() for name in also}

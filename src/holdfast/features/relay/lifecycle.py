@@ -1,4 +1,4 @@
-"""Which events of a provider only say that an answer has begun, and which are part of it.
+"""Tells a provider's lifecycle events from those that are part of the answer.
 
 A relay passes on events that Holdfast doesn't know, such as those of tools that a provider runs. They are the
 model's progress as much as text is.

@@ -1,4 +1,4 @@
-"""What runs changed, file by file: found by comparing the snapshots around their turns."""
+"""Changes that runs made, file by file: found by comparing the snapshots around their turns."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -29,7 +29,7 @@ class Change(Struct, frozen=True):
 
     @property
     def kind(self) -> ChangeKind:
-        """What happened to it."""
+        """Return the kind of change."""
         if self.before is None:
             return "created"
         if self.after is None:

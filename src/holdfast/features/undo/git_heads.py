@@ -22,7 +22,7 @@ _PACKED_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class GitHead(NamedTuple):
-    """What is checked out: the commit and, unless it is detached, the branch. Empty: nobody knows."""
+    """The checked-out commit and, unless it's detached, branch. Empty: unknown."""
 
     branch: str = ""
     commit: str = ""

@@ -63,7 +63,7 @@ class FileChange(Struct, frozen=True):
 
     @property
     def effect(self) -> Effect:
-        """What an undo does to the file."""
+        """Return the undo's effect on the file."""
         if state_of(self.change.before) == _NO_FILE:
             return "deleted"
         return "recreated" if self.now == _NO_FILE else "restored"
@@ -85,7 +85,7 @@ class FileChange(Struct, frozen=True):
 
 
 class FoundChanges(Struct, frozen=True):
-    """What some runs changed in their workspace."""
+    """Changes that some runs made in their workspace."""
 
     workspace: str
     files: tuple[FileChange, ...]
@@ -124,7 +124,7 @@ def changed_by_undo(found: FoundChanges, wanted: Sequence[str]) -> tuple[FileCha
 def undo_plan(
     found: FoundChanges, snapshots: Snapshots, *, wanted: Sequence[str], on_conflict: OnConflict
 ) -> Plan:
-    """What to do so that the files are as before; raises CannotUndo."""
+    """Plan the restoration of the files; raises CannotUndo."""
     chosen = _chosen(found, wanted)
     conflicts = [(one.change.path, one.conflict) for one in chosen if one.conflict]
     if conflicts and on_conflict == "refuse":
@@ -152,7 +152,7 @@ def undo_plan(
 
 
 def redo_plan(real: str, undone: Plan, *, on_conflict: OnConflict) -> Plan:
-    """What takes an undo back; raises CannotUndo for files that changed since the undo."""
+    """Plan the reversal of an undo; raises CannotUndo for files that changed since."""
     plan = undone.inverse()
     now = current_states(real, (step.path for step in plan.steps))
     conflicts = [

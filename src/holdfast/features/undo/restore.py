@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def digest(self) -> str:
-        """What tells this plan from any other."""
+        """Return the digest that identifies the plan."""
         return sha256(self.encoded).hexdigest()
 
     def inverse(self) -> "Plan":
@@ -82,7 +82,7 @@ def state_of(entry: Entry | None) -> tuple[int, bytes]:
 
 
 class Restored(Struct, frozen=True):
-    """What became of a plan: `done` files are as wanted; the others are named with the reason."""
+    """The result of a plan: `done` files are restored; the others are named with the reason."""
 
     done: int
     left: tuple[tuple[bytes, str], ...] = ()
@@ -287,7 +287,7 @@ def current_states(root: str, paths: Iterable[bytes]) -> dict[bytes, tuple[int, 
 
 
 def missing_folders(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Which of these paths are no folders now."""
+    """Return those paths that aren't folders now."""
     missing: list[bytes] = []
     with _opened(root) as root_fd:
         for path in paths:

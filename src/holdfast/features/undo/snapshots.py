@@ -68,7 +68,7 @@ _REFUSED_S: Final = 600.0
 
 
 class SnapshotKey(Struct, frozen=True):
-    """Whose snapshot it is, and under which label it is kept."""
+    """The owner of a snapshot, and its label."""
 
     session_id: str
     run_id: str
@@ -103,7 +103,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class _Cache(msgspec.Struct):
-    """What the last scan of a workspace found, as it is kept between processes."""
+    """The result of a workspace's last scan, stored between processes."""
 
     workspace: str
     generation: str
@@ -316,7 +316,7 @@ class Snapshots:
         return parse_tree(self.store.read(name, "tree"))[FILES].name
 
     def not_covered(self, name: bytes) -> list[NotCovered]:
-        """What a snapshot doesn't cover; blocks."""
+        """Return the paths that a snapshot doesn't cover; blocks."""
         blob = parse_tree(self.store.read(name, "tree"))[NOT_COVERED].name
         return msgspec.json.decode(self.store.read(blob, "blob"), type=list[NotCovered])
 
@@ -330,7 +330,7 @@ class Snapshots:
         return {} if name == EMPTY_TREE else parse_tree(self.store.read(name, "tree"))
 
     def lookup(self, root: bytes, path: bytes) -> Entry | None:
-        """What a tree has at a path; blocks."""
+        """Return a tree's entry at a path; blocks."""
         entry: Entry | None = Entry(FOLDER_MODE, root)
         for part in path.split(b"/"):
             if entry is None or not entry.is_folder:

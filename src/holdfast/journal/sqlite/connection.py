@@ -96,7 +96,7 @@ def _detail(error: apsw.Error) -> int:
 
 
 def how_to_restore(path: Path) -> str:
-    """What to do about a damaged store; data saved by Holdfast is newer than any backup."""
+    """Return advice for a damaged store; data saved by Holdfast is newer than any backup."""
     saved = sorted(path.parent.glob(f"{path.name}.saved-*"))
     if not saved:
         return "Restore a backup"

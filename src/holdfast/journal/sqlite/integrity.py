@@ -39,7 +39,7 @@ FaultOf = Callable[[Record], str]  # empty if there's none
 
 
 class Checked(Struct):
-    """What was checked, and each fault with its location."""
+    """The number of checked items, and each fault with its location."""
 
     events: int = 0
     blobs: int = 0

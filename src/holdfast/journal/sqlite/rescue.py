@@ -42,7 +42,7 @@ class NotSaved(Exception):
 
 
 def describe(fault: FileFault) -> str:
-    """What happened, as a sentence without its full stop."""
+    """Describe the result, without a full stop."""
     match fault.kind:
         case "removed":
             return f"another program removed {fault.path} while Holdfast was using it"

@@ -30,14 +30,14 @@ LEFT_BYTES_MIN = 32 * 1024
 
 
 class Identity(NamedTuple):
-    """Which file it is, whatever its name."""
+    """The identity of a file, whatever its name."""
 
     device: int
     inode: int
 
 
 class FileFault(Struct, frozen=True):
-    """What another program did to a file; `detail` is where it is now, or why it can't be read."""
+    """Another program's change to a file; `detail` is its new path, or why it can't be read."""
 
     kind: Kind
     path: Path
@@ -79,7 +79,7 @@ class StoreFiles:
         self._moved_pages: int = self._pages_moved()
 
     def fault(self) -> FileFault | None:
-        """What happened to a file, if anything; raises apsw.Error."""
+        """Return the change to a file, if any; raises apsw.Error."""
         try:
             return self._db_fault() or self._log_fault() or self._index_fault() or self._folder_fault()
         except OSError as error:

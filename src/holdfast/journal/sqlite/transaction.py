@@ -1,4 +1,4 @@
-"""What one commit writes: events, and the rows, search text and keys that go with them.
+"""Writes one commit: events, and the rows, search text and keys that go with them.
 
 Many appends share one transaction. An append that is declined or refused has written nothing, so it doesn't
 affect the others. Everything here runs on the writer's thread.

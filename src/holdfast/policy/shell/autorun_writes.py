@@ -362,7 +362,7 @@ def _places(there: str, path: str) -> tuple[str, ...]:
 
 
 def _operands(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
-    """What is copied, and where to; -t may name the target, as a separate word or joined."""
+    """Return the sources and the target of a copy; -t may name the target, as a separate word or joined."""
     sources: list[Word] = []
     into: list[Word] = []
     for before, word in pairwise(words):

@@ -123,7 +123,7 @@ def _of_program(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ..
 
 
 def _moved(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """What mv moves: its operands without the target."""
+    """Return the operands of mv without the target."""
     into = any(word.text.partition("=")[0] in _INTO for word in words)
     after = {at + 1 for at, word in enumerate(words) if word.text in _INTO}
     moved = tuple(word for at, word in enumerate(words) if not word.text.startswith("-") and at not in after)
@@ -154,7 +154,7 @@ def _of_everything(
 
 
 def _if_empty(word: Word) -> str:
-    """What to do about a variable at the beginning of a path."""
+    """Judge a variable at the beginning of a path."""
     is_variable = word.text.lstrip('"').startswith("$") and word.why in {EXPANDED, JOINED}
     return " if the variable is empty; write ${NAME:?} to make sure it is set" if is_variable else ""
 
@@ -170,7 +170,7 @@ def _of_holdfast(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, .
 
 
 def _taken(name: str, words: tuple[Word, ...]) -> frozenset[Word]:
-    """What a program moves, removes, or changes as a whole."""
+    """Return the paths that a program moves, removes, or changes as a whole."""
     if name != "mv":
         return frozenset(words if name in _MOVES else ())
     options = [word.text for word in words if word.text.startswith("-")]

@@ -1,4 +1,4 @@
-"""Which repositories a git command acts in, and what they would make it run."""
+"""Finds the repositories that a git command acts in, and the programs that they would make it run."""
 
 import posixpath
 from collections.abc import Iterator

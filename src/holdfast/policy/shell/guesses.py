@@ -1,4 +1,4 @@
-"""What an ambiguous text may run: used to refuse, never to allow.
+"""Commands that an ambiguous text may run: used to refuse, never to allow.
 
 Guesses split the text by its operators and include too much rather than too little. They count only for
 what is always refused and for rules that deny or ask.
@@ -110,7 +110,7 @@ def bare(command: SimpleCommand) -> SimpleCommand:
 
 
 def behind(command: SimpleCommand) -> Iterator[SimpleCommand]:
-    """What a wrapper may run: its words from each position on, because not all of its options are known."""
+    """Yield the commands that a wrapper may run: from each word on, as not all options are known."""
     for at in range(1, min(len(command.words), WORDS_MAX)):
         yield replace(command, words=command.words[at : at + WORDS_MAX])
 
@@ -158,7 +158,7 @@ def telling_in(commands: Sequence[SimpleCommand]) -> tuple[SimpleCommand, ...]:
 
 
 def filled(inner: tuple[Word, ...], commands: Sequence[SimpleCommand]) -> Iterator[SimpleCommand]:
-    """What xargs would run with words that other commands print, or for the files that find finds."""
+    """Return the commands that xargs would run with other commands' output, or for files that find finds."""
     fixed = tuple(word for word in inner if word.why != FROM_INPUT)
     if not fixed:
         return

@@ -61,7 +61,7 @@ class ProgramUsage(Struct, frozen=True):
 
 
 class ReadVerdict(Struct):
-    """What a command reads, and why it may do more than read (empty if it only reads)."""
+    """The files that a command reads, and why it may do more (empty if it only reads)."""
 
     problem: str = ""
     paths: list[Word] = field(default_factory=list[Word])
@@ -255,7 +255,7 @@ def options_in(table: ProgramUsage, text: str) -> Iterator[Option]:
 
 
 def read_with(table: ProgramUsage, words: tuple[Word, ...]) -> ReadVerdict:
-    """What a program reads with these words (its name is the first), as its table says."""
+    """Return the files that a program reads with these words (its name is the first), by its table."""
     reading = ReadVerdict()
     operands: list[Word] = []
     seen: set[str] = {ALWAYS}

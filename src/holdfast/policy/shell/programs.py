@@ -1,4 +1,4 @@
-"""What known programs do beyond reading and writing the files that they are given.
+"""Effects of known programs beyond reading and writing the files that they are given.
 
 None of this makes a command safe: these are the reasons to ask even when workspace programs are
 trusted. The mode "workspace" trusts a program that is in none of the tables.
@@ -181,7 +181,7 @@ def _plain_script(name: str, texts: list[str]) -> bool:
 
 
 def _git(words: tuple[Word, ...]) -> Iterator[PolicyFinding]:
-    """What git runs, or reaches outside its repository."""
+    """Return the programs that git runs, and its access outside the repository."""
     at = 1
     while at < len(words) and words[at].text.startswith("-"):
         option = words[at].text.partition("=")[0]

@@ -1,4 +1,4 @@
-"""Which commands only read: `reading_of` is the entry. Git, find, awk and sed need more than a table."""
+"""Recognizes commands that only read, with `reading_of`. Git, find, awk and sed need more than a table."""
 
 import re
 from collections.abc import Callable
@@ -120,7 +120,7 @@ _STRICT = re.compile(r"-[eux]+|-[eux]*o")
 
 
 def reading_of(name: str, words: tuple[Word, ...]) -> ReadVerdict:
-    """What a command would read; `problem` says why it may do more."""
+    """Return the files that a command would read; `problem` says why it may do more."""
     if len(words) == _ASKS_VERSION and words[1].text in _VERSIONS.get(name, ()):
         return ReadVerdict()
     if special := _SPECIAL.get(name):

@@ -1,4 +1,4 @@
-"""Which commands a shell text would run: a tree-sitter parse, checked against the source text.
+"""Finds the commands that a shell text would run: a tree-sitter parse, checked against the source text.
 
 The parser is good at structure and lenient with the rest, so what it says about a word, a comment or a
 here-document counts only if the source text agrees; where they differ, the script needs approval.
@@ -127,7 +127,7 @@ def _read(text: str) -> Script:
 
 
 class _Place(Struct, frozen=True):
-    """What surrounds a node."""
+    """The context of a node."""
 
     depth: int = 0
     fed: bool = False

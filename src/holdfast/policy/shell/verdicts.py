@@ -178,7 +178,7 @@ def _steps(argv: tuple[str, ...]) -> Iterator[ScriptStep]:
 
 
 def _reading(command: SimpleCommand) -> ReadVerdict | None:
-    """What the command would read, if its program is a known system program."""
+    """Return the files that the command would read, if its program is a known system program."""
     name = known_name(command.words[0]) if command.words else ""
     return reading_of(name, command.words) if name else None
 

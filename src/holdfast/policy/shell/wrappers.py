@@ -139,7 +139,7 @@ def steps(script: Script, *, depth: Depth | None = None) -> Iterator[ScriptStep]
 
 
 def _guesses(command: SimpleCommand, opened: list[ScriptStep], *, depth: Depth) -> Iterator[ScriptStep]:
-    """What else a command may run, directly or through others."""
+    """Return the other commands that a command may run, directly or indirectly."""
     texts = [text for each in (command, *(step.command for step in opened)) for text in _kept_texts(each)]
     name = likely_name(command.words[0]) if command.words else ""
     doubted = any(finding.kind == "wrapper" for step in opened for finding in step.findings)

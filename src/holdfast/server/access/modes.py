@@ -1,4 +1,4 @@
-"""Which permission modes the caller can set."""
+"""The permission modes that a caller can set."""
 
 from collections.abc import Sequence
 from typing import Literal

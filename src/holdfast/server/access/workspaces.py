@@ -1,4 +1,4 @@
-"""Which folders the caller's key can choose as a workspace."""
+"""The folders that a caller's key can choose as a workspace."""
 
 import asyncio
 import os

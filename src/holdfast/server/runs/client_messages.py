@@ -189,7 +189,7 @@ def front_end_ids(request: Request) -> tuple[str, str]:
 
 
 def client_of(request: Request) -> str:
-    """Whose tools a run calls: the key's, or those of one user or chat of a front end that names them."""
+    """Return the owner of a run's client tools: a key, or one user or chat of a front end."""
     key: str = request.scope[KEY_NAME]
     ids = front_end_ids(request)
     return f"{key}/{hashlib.sha256(msgspec.json.encode(ids)).hexdigest()[:32]}" if any(ids) else key

@@ -33,7 +33,7 @@ class FrameGone(Exception):
 
 
 class Added(NamedTuple):
-    """What one event added to the answer. A reader's fold of the run may be ahead of the event."""
+    """The output that one event added to the answer. A reader's fold of the run may be ahead of the event."""
 
     text: str = ""
     reasoning: str = ""

@@ -1,4 +1,4 @@
-"""Which paths match a glob, and which folders are not listed."""
+"""Matches paths with globs, and names the folders that aren't listed."""
 
 from fnmatch import fnmatchcase
 

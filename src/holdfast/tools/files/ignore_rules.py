@@ -1,4 +1,4 @@
-"""Which files a `.gitignore` leaves out, decided without git.
+"""Applies `.gitignore` files without git.
 
 A repository chooses these patterns, so no pattern may take long: stars don't backtrack into each other, and a
 pattern with more than two `**` is dropped, which covers more files and not fewer.

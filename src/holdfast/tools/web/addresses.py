@@ -1,4 +1,4 @@
-"""Which addresses the web tool may reach: public ones, checked where the connection is made."""
+"""The addresses that the web tool can reach: public ones, checked where the connection is made."""
 
 import ipaddress
 import re

@@ -121,7 +121,7 @@ def _plain(column: str, value: Any) -> Any:
 
 @dataclass
 class Copied:
-    """What a store holds: a digest of each log and table, and how much it is."""
+    """The contents of a store: a digest of each log and table, and their size."""
 
     logs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     tables: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -163,7 +163,7 @@ async def copy(source: CopySource, target: CopyTarget, *, on_progress: Progress)
 
 
 async def contents(side: CopySource) -> Copied:
-    """What a store holds, read from beginning to end."""
+    """Read a store from beginning to end, and return its contents."""
     found = Copied()
     for name in await side.blob_names():
         data = await side.blob(name)

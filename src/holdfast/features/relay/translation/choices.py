@@ -1,4 +1,4 @@
-"""Which tool the model must call, and how it samples: read from a client's request, for another wire."""
+"""Tool choice and sampling, read from a client's request for another wire."""
 
 from typing import cast
 
