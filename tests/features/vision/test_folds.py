@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from holdfast import events as e
-from holdfast.features.vision.events import EVENTS, FOLDS, TERMINAL, ImageDescribed
+from holdfast.features.vision.events import EVENTS, FOLDS, RUN, TERMINAL, ImageDescribed
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Notice
 from holdfast.folds.transcript import fold
@@ -73,3 +73,13 @@ def test_a_rewind_keeps_the_description() -> None:
     transcript = fold(scene.log)
     assert "STOP" in str(context_for(transcript, "r2"))
     assert not [entry for entry in transcript.entries if isinstance(entry, Notice)]
+
+
+async def test_only_a_run_whose_model_cant_see_images_looks_for_them() -> None:
+    assert RUN.attachments is not None
+    run = SimpleNamespace(settings=SimpleNamespace(model="m"))
+    view, log = SimpleNamespace(run={"r1": run}.__getitem__), SimpleNamespace(run_id="r1")
+    for target, blind in (("", {"m"}), ("eye", set[str]()), ("eye", {"m"})):
+        deps = SimpleNamespace(vision_model=target, blind=blind)
+        context = cast("Any", SimpleNamespace(view=view, log=log, deps=deps))
+        assert not await RUN.attachments(context, ())

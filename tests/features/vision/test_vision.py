@@ -12,7 +12,7 @@ from agent.world import CrashingStore, Effect, World, ending, messages
 from fakes.crash import Crashed, CrashPoint
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, SeenRequest, Wait
-from holdfast.features.vision import run as vision
+from holdfast.features.vision import describing as vision
 from holdfast.features.vision.events import ImageDescribed
 from holdfast.host.runtime import open_runner
 from holdfast.interfaces.journal import JournalError, Record, Store

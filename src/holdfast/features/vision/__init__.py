@@ -6,6 +6,6 @@ FEATURE = Feature(
     name="vision",
     events="events:EVENTS",
     folds="events:FOLDS",
-    run="run:RUN",
+    run="events:RUN",
     frames={"terminal": "events:TERMINAL"},
 )

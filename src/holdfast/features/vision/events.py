@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING
 
 from holdfast.events.bases import Event, RunEvent
 from holdfast.folds.entries import Notice
-from holdfast.interfaces.feature import FoldHooks
+from holdfast.interfaces.feature import FoldHooks, RunContext, RunHooks
 from holdfast.safe_text import safe_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.cli.terminal.renderer import Renderer
     from holdfast.folds.run_view import RunView
+    from holdfast.messages import Message
 
 
 class ImageDescribed(RunEvent, frozen=True, kw_only=True, omit_defaults=True, tag="image.described"):
@@ -49,6 +52,17 @@ def _in_terminal(renderer: "Renderer", event: ImageDescribed) -> str:
     return renderer.notice(safe_line(for_people(event)))
 
 
+async def _attachments(context: RunContext, messages: "Sequence[Message]") -> bool:
+    """Describe the images of these messages, if the run's model can't see them."""
+    deps = context.deps
+    model = context.view.run(context.log.run_id).settings.model
+    if not deps.vision_model or model not in deps.blind:
+        return False
+    from holdfast.features.vision.describing import describe_new  # few runs have images to describe
+
+    return await describe_new(context, messages)
+
+
 EVENTS: tuple[type[Event], ...] = (ImageDescribed,)
 TERMINAL = MappingProxyType({ImageDescribed: _in_terminal})
 FOLDS = FoldHooks(
@@ -56,3 +70,4 @@ FOLDS = FoldHooks(
     attachment_texts={ImageDescribed: for_model},
     timeline={ImageDescribed: lambda event: event.failure or event.name},
 )
+RUN = RunHooks(attachments=_attachments)

@@ -9,7 +9,7 @@ from holdfast import events as e
 from holdfast.features.vision.events import ImageDescribed
 from holdfast.folds.entries import Person
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.feature import RunContext, RunHooks
+from holdfast.interfaces.feature import RunContext
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
@@ -48,12 +48,9 @@ class _Sink(UnrecordedSink):
             self.usage.append(event)
 
 
-async def _attachments(context: RunContext, messages: Sequence[Message]) -> bool:
-    """Describe the images that have no description yet, if the run's model can't see them."""
+async def describe_new(context: RunContext, messages: Sequence[Message]) -> bool:
+    """Describe the images in these messages that have no description yet. Return whether there are any."""
     view, log, deps = context.view, context.log, context.deps
-    run = view.run(log.run_id)
-    if not deps.vision_model or run.settings.model not in deps.blind:
-        return False
     images = [image for image in _images(messages).values() if _is_open(context, image.blob)]
     is_late = False
     for nth, image in enumerate(images, start=1):
@@ -151,6 +148,3 @@ def _name(image: ImagePart | FilePart) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]} … [shortened]"
-
-
-RUN = RunHooks(attachments=_attachments)
