@@ -18,7 +18,6 @@ from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.server.access.middleware import HEALTH_PATHS, SECURITY_HEADERS, keyless_bytes_max
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.joined_writes import JoinedWrites
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._socket = known
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
             known.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().connection_made(cast("Any", JoinedWrites(transport, self.loop)))
+        super().connection_made(transport)
         if self.reverse_proxies is not None:
             self._is_proxied = self.reverse_proxies.is_trusted(self.client[0] if self.client else "")
         self._place = self.open_files.came()
