@@ -22,7 +22,7 @@ from holdfast.agent import run_hooks
 from holdfast.agent.asks import Asks
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import subfolder_guides
-from holdfast.agent.policy import insist_on_a_chance, mode_in
+from holdfast.agent.policy import mode_in, refuse_hopeless
 from holdfast.agent.run_hooks import after_turn, before_change, in_loop_tools, only_reads, recorded_tools
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.running_call import NOBODY, NOT_STARTED, RunningCall, answer_to, stopped
@@ -353,7 +353,7 @@ class ToolCalls:
         verdict = self._as_attended(judge.verdict(action, grants, workspace=place))
         if not isinstance(verdict, NeedsApproval):
             return Judged(action, verdict, (), mode)
-        insist_on_a_chance(tool, asked.args, action=action, judge=judge, workspace=place)
+        refuse_hopeless(tool, asked.args, action=action, judge=judge, workspace=place)
         choices = judge.choices(action, grants, workspace=place)
         if not verdict.offers and "session" in choices:
             from holdfast.policy.grants import offer_of  # imported by the judge

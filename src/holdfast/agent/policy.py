@@ -72,7 +72,7 @@ class Judge(Protocol):
         ...
 
 
-def insist_on_a_chance(
+def refuse_hopeless(
     tool: Tool, args: Mapping[str, object], *, action: Action, judge: Judge, workspace: Path
 ) -> None:
     """Raise BadArguments if the call can't succeed now, so that nobody is asked to approve it. Blocks.

@@ -8,7 +8,7 @@ from holdfast.catalog import CHAT_SOURCES
 from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
 from holdfast.values import AUTOMATION, CHAT, ONE_SHOT, PAGE, Durability, OnRestart
 
-# Sources of sessions that `*` stands for in the settings `keep_sessions_…`.
+# Sources of sessions that `*` covers in the settings `keep_sessions_…`.
 CONVERSATIONS = frozenset({PAGE, CHAT, ONE_SHOT, "api", "hermes", AUTOMATION, *CHAT_SOURCES})
 
 
